@@ -6,24 +6,17 @@
 #include "allocator/base/thread.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep.hpp"
-#include "interpose/check/guard_findings.hpp"
-#include "interpose/check/guard_report.hpp"
-#include "interpose/check/guarded_memory.hpp"
-#include "interpose/check/host_faults.hpp"
-#include "interpose/check/stream_report.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/record.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/engines.hpp"
-#include "interpose/hooks/graph_uses.hpp"
-#include "interpose/hooks/guard_calls.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/layouts.hpp"
-#include "interpose/hooks/stream_calls.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
+#include "interpose/process/check_library.hpp"
 #include "interpose/process/checkers.hpp"
 #include "interpose/process/descriptors.hpp"
 #include "interpose/process/file_name.hpp"
@@ -96,10 +89,10 @@ void before_exit() {
   if (!shut_down()) return;
   service::stop();
   Allocator& core = *made_core();
-  guards::finish(core);
-  streams::finish();
+  const CheckLibrary* const checks = check_library();
+  if (checks != nullptr) checks->finish(core);
   launcher::finish(core);
-  guards::print_findings();
+  if (checks != nullptr) checks->print();
   observe::end(observe::Watcher::Nvtx);
   nvtx::stop();
   if (core.config().summary && !launcher::takes(launcher::Report::Summary)) print_summary(core);
@@ -113,9 +106,7 @@ void in_forked_child() {
   layouts::reset_lock_after_fork();
   reset_kernel_names_after_fork();
   passed::table().reset_lock_after_fork();
-  guards::reset_lock_after_fork();
-  streams::reset_lock_after_fork();
-  graph_uses::reset_lock_after_fork();
+  if (const CheckLibrary* const checks = check_library()) checks->reset_locks_after_fork();
   service::after_fork_in_child();
   ipc::after_fork_in_child();
   if (Allocator* const core = made_core()) {
@@ -132,8 +123,30 @@ void say_switched_off() {
   if (started_here()) say("custash: enabled:false: 0 allocations served");
 }
 
+// Why nothing is checked, although it was asked for. Written once, before threads could read
+// it.
+constinit std::string* unchecked = nullptr;
+
 void say_unchecked() {
-  if (started_here()) say("custash: guard: nothing was checked: enabled:false");
+  if (started_here()) say("custash: guard: nothing was checked: " + *unchecked);
+}
+
+void leave_unchecked(const std::string& why, bool show) {
+  unchecked = new std::string(why);  // never destroyed
+  if (show && std::atexit(say_unchecked) != 0) say_unchecked();
+}
+
+// Without the library the program runs, and nothing is checked.
+void open_checks(Config* config) {
+  if (!config->guard.any() && !config->check_streams) return;
+  if (const std::string why = open_check_library(); !why.empty()) {
+    log(LogLevel::Error, "event=nothing_checked reason=\"" + why + "\"");
+    leave_unchecked(why, config->guard_show && !launcher::waits());
+    config->guard = {};
+    config->check_streams = false;
+    return;
+  }
+  check_library()->serve(&config->guard);
 }
 
 // A checker cannot see that a cached block is used after its free or past its end.
@@ -194,19 +207,18 @@ State build() {
   if (!parsed.config.enabled) {
     if (launcher::waits()) return State::Disabled;  // it says so
     if (parsed.config.summary) (void)std::atexit(say_switched_off);
-    if (parsed.config.guard_show) (void)std::atexit(say_unchecked);
+    if (parsed.config.guard_show) leave_unchecked("enabled:false", true);
     return State::Disabled;
   }
   // A guard that finds something must be heard.
   if ((parsed.config.guard.any() || parsed.config.check_streams) &&
       parsed.config.log == LogLevel::Off && !parsed.config.guard_show)
     parsed.config.log = LogLevel::Error;
-  parsed.config.guard.tell = guards::slack_written;
   set_seed(&parsed.config.guard);
-  GuardedMemory::serve(&parsed.config.guard);
   if (const std::string why = log_file::open(parsed.config.log, parsed.config.log_file);
       !why.empty())
     say("custash: " + why + "; no log is kept");
+  open_checks(&parsed.config);
   heed_checkers(&parsed.config);
   if (!stands_in_front()) {
     parsed.config.single_stream = false;
@@ -244,16 +256,8 @@ State build() {
   if (core.config().nvtx) begin_nvtx();
   launcher::begin(core);
   dumps::begin(core.config(), say);
-  if (core.config().guard.any()) {
-    guards::begin(core.config(), say, real::symbol);
-    guard_calls::begin(core.config());
-    if (core.config().pinned && !guards::heed_host_faults())
-      log(LogLevel::Warn, "event=host_faults_unseen");
-  }
-  if (core.config().check_streams) {
-    streams::begin(core.config(), say, real::symbol);
-    stream_calls::begin();
-  }
+  if (unchecked != nullptr) launcher::note(&ledger::Header::unchecked, *unchecked);
+  if (const CheckLibrary* const checks = check_library()) checks->begin(core.config(), say);
   log(LogLevel::Info, "event=started");
   return State::Running;
 }

@@ -4,10 +4,10 @@
 #include "interpose/real/patched.hpp"
 // clang-format on
 #include "interpose/api/control.hpp"
-#include "interpose/check/stream_report.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/callers.hpp"
+#include "interpose/process/check_library.hpp"
 #include "interpose/process/device_scope.hpp"
 
 #include <algorithm>
@@ -144,9 +144,9 @@ custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
 
 custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
   return with_core([&](Allocator& core) {
-    if (streams::on()) {
+    if (const CheckLibrary* const checks = check_library()) {
       const DeviceScope scope(core, address_of(ptr));
-      streams::named(address_of(ptr), static_cast<CUstream>(stream));
+      checks->named(address_of(ptr), static_cast<CUstream>(stream));
     }
     // The driver's free waits for every stream.
     if (core.config().caching == Caching::Never) return CUSTASH_SUCCESS;

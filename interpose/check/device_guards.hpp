@@ -10,8 +10,8 @@
 #include "allocator/cache/reclaim.hpp"
 #include "allocator/cache/sampler.hpp"
 #include "allocator/heap/arena.hpp"
+#include "interpose/check/guard_sampler.hpp"
 #include "interpose/check/guard_slack.hpp"
-#include "interpose/counters/guard_sampler.hpp"
 
 #include <atomic>
 #include <cstdint>

@@ -84,7 +84,7 @@ void GuardBook::ended(CUcontext context) {
   std::erase_if(freed_, was_there);
 }
 
-void GuardBook::submitted(Work work) {
+void GuardBook::submitted(Work&& work) {
   work.number = ++number_;
   work_.push_back(std::move(work));
   if (work_.size() > kWork) work_.pop_front();

@@ -80,7 +80,7 @@ class GuardBook {
   bool freed(Address address, Words by);
   // Its blocks are forgotten: others may get their addresses.
   void ended(CUcontext context);
-  void submitted(Work work);
+  void submitted(Work&& work);
   // What the stream's (all of the context's) work up to `number` has done is over.
   void over(CUcontext context, std::optional<CUstream> stream, std::uint64_t number);
 

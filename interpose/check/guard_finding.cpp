@@ -32,7 +32,7 @@ std::string stream_text(CUstream stream) {
 }
 
 std::vector<std::string> names_of(const Words& words) {
-  Symbols symbols;
+  Symbols symbols = symbols_here();
   std::vector<std::string> out;
   for (const Symbols::Id frame : symbols.frames_of(words))
     out.push_back(text_of(symbols.frames()[frame]));
@@ -49,7 +49,7 @@ std::string plain(std::string call) {
 // The runtime's function where the program called that.
 std::string call_of(const GuardFinding& finding) {
   if (finding.source != Source::Call) return finding.call;
-  const std::string call = Symbols().runtime_call(finding.told_to);
+  const std::string call = symbols_here().runtime_call(finding.told_to);
   return plain(call.empty() ? finding.call : call);
 }
 
@@ -206,7 +206,7 @@ std::string text_of(const GuardFinding& finding) {
 }
 
 void write_json(const GuardFinding& finding, JsonWriter* out) {
-  Symbols symbols;
+  Symbols symbols = symbols_here();
   out->open('{');
   out->text_member("text", headline(finding));
   out->text_member("doubt", doubt_of(finding));

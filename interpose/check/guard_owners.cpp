@@ -28,7 +28,7 @@ void begin_owners(const Config& config, void* (*symbol)(const char* name)) {
 }
 
 Watch watch_of(observe::MemoryKind memory, Address address, Bytes bytes) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   if (core == nullptr) return Watch::No;
   bool guarded = false;
   if (memory == observe::MemoryKind::Device) {
@@ -46,7 +46,7 @@ Watch watch_of(observe::MemoryKind memory, Address address, Bytes bytes) {
 }
 
 std::string why_unguarded(const Config& config, Address address) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   if (config.backing == Backing::Driver) return "backing:driver";
   CUdevice device = 0;
   if (core == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return "";
@@ -62,7 +62,7 @@ std::string why_unguarded(const Config& config, Address address) {
 }
 
 bool still_lives(const Block& block) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   if (core == nullptr) return false;
   if (block.memory == observe::MemoryKind::Pinned) {
     HostBlockInfo info;
@@ -75,7 +75,7 @@ bool still_lives(const Block& block) {
 }
 
 bool is_freed(Address address, const Block& block) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   if (core == nullptr) return false;
   if (block.memory == observe::MemoryKind::Pinned)
     return process::pinned().find(address, nullptr) == Ownership::Cached;
@@ -84,7 +84,7 @@ bool is_freed(Address address, const Block& block) {
 }
 
 bool is_outside(Address address, const Block& block) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   BlockInfo info;
   if (core == nullptr || is_freed(address, block)) return core != nullptr;
   return core->find(address, &info) == Ownership::Live && info.base == block.address &&

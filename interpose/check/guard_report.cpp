@@ -66,7 +66,7 @@ Words stack_here() {
 
 // Where the block is: its context, and that one's device.
 void note_place(Block* block) {
-  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  const Allocator* const core = process::running();
   CUdevice device = 0;
   if (core == nullptr) return;
   (void)core->driver().ctx_get_device(&device);
@@ -240,7 +240,7 @@ bool may_be_guarded(Address address) noexcept {
   return low < high && address + kBeside >= low && address < high + kBeside;
 }
 
-void submitted(Work work) noexcept {
+void submitted(Work&& work) noexcept {
   once_in([&] {
     const RankedLock lock(mutex);
     book().submitted(std::move(work));

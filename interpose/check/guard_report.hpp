@@ -29,7 +29,7 @@ void context_ended(CUcontext context) noexcept;
 bool may_be_guarded(Address address) noexcept;
 
 // Work that the driver has taken.
-void submitted(Work work) noexcept;
+void submitted(Work&& work) noexcept;
 [[nodiscard]] std::uint64_t now() noexcept;
 void over(CUcontext context, std::optional<CUstream> stream, std::uint64_t number) noexcept;
 // A copy or a memset is going to use these bytes.

@@ -5,7 +5,7 @@
 // the pages, too. The sampler of a HostCache; its lock guards what was found.
 #pragma once
 
-#include "interpose/counters/guard_sampler.hpp"
+#include "interpose/check/guard_sampler.hpp"
 #include "pinned/host_cache.hpp"
 #include "pinned/host_sampler.hpp"
 

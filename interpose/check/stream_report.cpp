@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/check/stream_report.hpp"
 
+#include "interpose/check/check_time.hpp"
 #include "interpose/check/guard_findings.hpp"
 #include "interpose/check/stream_book.hpp"
-#include "interpose/counters/check_time.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"
@@ -60,7 +60,7 @@ void with_order(Body body) noexcept {
 }
 
 Allocator* core() {
-  return process::current.load(std::memory_order_acquire);
+  return process::running();
 }
 
 Words stack_here() {

@@ -19,7 +19,7 @@ std::string text_of_reading(const char* title,
            ": not known, history is off (custash snapshot --history PID, custash_history_start() and "
            "the option history: switch it on)\n";
   constexpr std::size_t kMostSites = 20;
-  Symbols symbols;
+  Symbols symbols = symbols_here();
   std::vector<Site> sites;
   bool nameless = false;
   for (const history::Site& site : history.sites) {

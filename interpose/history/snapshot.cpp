@@ -53,7 +53,7 @@ Snapshot take(Allocator& core, history::Events events) {
   out.host_stats = process::pinned().stats().flatten();
   out.passed = passed::table().read();
   out.time = clock_now();
-  Symbols symbols;
+  Symbols symbols = symbols_here();
   for (const auto& stack : out.history.stacks)
     out.stacks.push_back(symbols.frames_of(stack));
   out.frames = symbols.frames();

@@ -22,9 +22,6 @@ class Symbols {
   using Id = std::uint32_t;
   using Resolve = std::function<Frame(stacks::Word)>;
 
-  // For this process.
-  Symbols();
-
   // For any process. `own_module`: the program's, where custash is linked into it.
   Symbols(Resolve resolve, std::string own_module)
       : resolve_(std::move(resolve)), own_module_(std::move(own_module)) {}
@@ -49,6 +46,9 @@ class Symbols {
 };
 
 // A function of custash's own, linked into the program.
+// For this process.
+Symbols symbols_here();
+
 bool is_own_function(std::string_view name);
 
 // One of libc's that call main().

@@ -55,7 +55,8 @@ Frame frame_here(stacks::Word word) {
 
 }  // namespace
 
-Symbols::Symbols() : Symbols(frame_here, own_module()) {
+Symbols symbols_here() {
+  return {frame_here, own_module()};
 }
 
 }  // namespace custash

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/hook.hpp"
 
-#include "interpose/check/guard_report.hpp"
+#include "interpose/process/check_library.hpp"
 #include "interpose/service/neighbours.hpp"
 
 namespace custash::hooks {
@@ -34,7 +34,7 @@ CUresult unless_broken(Allocator& core, CUresult code) {
 
 void note_fault(CUresult code) noexcept {
   const CancellationOff off;
-  guards::fault(code);
+  if (const CheckLibrary* const checks = check_library()) checks->fault(code);
   try {
     if (Allocator* const core = process::current.load()) core->look_for_faults();
   } catch (...) {  // out of host memory: the next call tries again

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, access to peers, and cuInit.
 #include "allocator/order/context_users.hpp"
-#include "interpose/check/guard_report.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/passed_history.hpp"
 #include "interpose/hooks/async_memory.hpp"
@@ -10,6 +9,7 @@
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/process/check_library.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/service/service.hpp"
 
@@ -34,7 +34,7 @@ void ends(Allocator& core, CUcontext context) {
 void has_ended(Allocator& core, CUcontext context) {
   core.context_gone(context);
   process::pinned().reclaim().context_gone(context);
-  guards::context_ended(context);
+  if (const CheckLibrary* const checks = check_library()) checks->context_ended(context);
 }
 
 // How often the program was seen to retain each device's primary context.

@@ -80,6 +80,10 @@ bool become_forked() noexcept {
   return true;
 }
 
+Allocator* running() noexcept {
+  return holds_a_lock() ? nullptr : current.load(std::memory_order_acquire);
+}
+
 HostCache& pinned() noexcept {
   return *std::launder(reinterpret_cast<HostCache*>(pinned_storage));
 }

@@ -39,6 +39,9 @@ inline Allocator* core() noexcept {
   return running != nullptr ? running : first_use();
 }
 
+// The same for one that is in the process already: starts nothing.
+Allocator* running() noexcept;
+
 // The cache of pinned memory. It exists whenever core() is not null.
 HostCache& pinned() noexcept;
 

@@ -3,6 +3,8 @@
 // nothing, logs nothing.
 #pragma once
 
+#include <string>
+
 namespace custash {
 
 using Dlsym = void*(void* handle, const char* name);
@@ -20,6 +22,9 @@ Dlsym* libc_dlsym() noexcept;
 bool stands_in_front() noexcept;
 // Whether the program has custash linked in, so that this preloaded copy must do nothing.
 bool another_copy_serves() noexcept;
+// The function of libcustash-check by this name, where this form of the library has it: in
+// the file beside libcustash.so, or linked into the program. Null: `why`.
+void* find_check_library(const char* function, std::string* why);
 // Whether a library that the program opens would find our dlsym.
 bool is_first_dlsym() noexcept;
 

@@ -28,4 +28,21 @@ bool stands_in_front() noexcept {
   return is_first_dlsym();
 }
 
+// Opened by its path, so that another directory's is never found.
+void* find_check_library(const char* function, std::string* why) {
+  constexpr const char* kName = "libcustash-check.so";
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&custash_version), &here) == 0) return nullptr;
+  std::string path = here.dli_fname;
+  path.erase(path.rfind('/') + 1);  // npos + 1 is 0
+  path += kName;
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const found = library == nullptr ? nullptr : real_dlsym()(library, function);
+  if (found == nullptr) {
+    const char* const said = dlerror();  // and so the program does not see it
+    *why = said != nullptr ? said : path + " is no library of custash";
+  }
+  return found;
+}
+
 }  // namespace custash

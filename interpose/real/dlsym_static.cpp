@@ -9,6 +9,9 @@
 // libc.a's, where the whole program is static; libc.so does not show it.
 extern "C" __attribute__((weak)) void* ___dlsym(void* handle, const char* name);  // NOLINT
 
+// libcustash-check.a's, if the program is linked with it.
+extern "C" __attribute__((weak)) void custash_open_checks();  // NOLINT
+
 namespace custash {
 
 Dlsym* next_dlsym() noexcept {
@@ -23,6 +26,12 @@ bool another_copy_serves() noexcept {
 
 bool stands_in_front() noexcept {
   return ___dlsym != nullptr || is_first_dlsym();
+}
+
+void* find_check_library(const char* /*function*/, std::string* why) {
+  if (custash_open_checks == nullptr)
+    *why = "the program is not linked with libcustash-check.a";
+  return reinterpret_cast<void*>(custash_open_checks);
 }
 
 }  // namespace custash

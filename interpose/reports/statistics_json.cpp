@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // All statistics of a device as JSON (docs/statistics.md).
-#include "interpose/counters/check_time.hpp"
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/counters/passed_json.hpp"
 #include "interpose/history/history.hpp"
 #include "interpose/history/symbols.hpp"
+#include "interpose/process/check_library.hpp"
 #include "interpose/process/json.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/reports/driver_calls.hpp"
@@ -93,8 +93,9 @@ void write_driver_calls(JsonWriter& json) {
 void write_check_streams(JsonWriter& json) {
   json.key("check_streams");
   json.open('{');
-  json.member("time_ns", streams::CheckTime::nanoseconds());
-  json.member("sampled_calls", streams::CheckTime::sampled());
+  const CheckLibrary* const checks = check_library();
+  json.member("time_ns", checks == nullptr ? 0 : checks->nanoseconds());
+  json.member("sampled_calls", checks == nullptr ? 0 : checks->sampled_calls());
   json.close('}');
 }
 
@@ -104,7 +105,7 @@ void write_callers(JsonWriter& json, const history::Reading& history, int device
     std::int64_t blocks = 0, bytes = 0, allocations = 0, allocated_bytes = 0;
   };
 
-  Symbols symbols;
+  Symbols symbols = symbols_here();
   std::map<std::string, Sum> callers;
   for (const history::Site& site : history.sites) {
     if (site.device != device || site.memory == observe::MemoryKind::Pinned) continue;

@@ -32,6 +32,7 @@ PRELOADED = {
     ("launches", "check_streams:true"): 2120,
     ("pairs", ""): 595,
 }
+LIBRARIES = ("libcustash.so", "libcustash-check.so")
 MARGIN = 0.10
 LIBRARY_MARGIN = 0.20  # what a launch does depends on what has ended by then
 FEW, MANY = 500, 2500
@@ -69,13 +70,14 @@ def in_object(text, name):
 
 
 def of_library(given, loop, conf):
-    """Of one turn, those in the library itself: neither the simulated driver's nor libc's."""
+    """Of one turn, those in the library and in its checks: neither the simulated driver's nor libc's."""
     def in_library(turns):
         with tempfile.NamedTemporaryFile("r", encoding="utf-8") as profile:
             collected(os.path.join(given.process, "check_streams"), loop, str(turns), profile=profile.name, LD_LIBRARY_PATH=given.driver,
                       CUSTASH_SIM="devices=1", CUSTASH_SIM_KERNELS=os.path.join(given.process, "libparameters_kernels.so"),
                       LD_PRELOAD=given.library, CUSTASH_CONF=f"control:false,neighbours:false,{conf}".rstrip(","))
-            return in_object(profile.read(), os.path.basename(given.library))
+            text = profile.read()
+            return sum(in_object(text, name) for name in LIBRARIES)
 
     few, many = (min(in_library(turns) for _ in range(RUNS)) for turns in (FEW, MANY))
     return (many - few) / (MANY - FEW)
@@ -116,9 +118,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if given.library:
             # callgrind takes two functions of one name for one: operator new of libstdc++, and the library's own.
-            nameless = os.path.join(folder, os.path.basename(given.library))
-            subprocess.run(["strip", "-o", nameless, given.library], check=True)
-            given.library = nameless
+            beside = os.path.dirname(given.library)
+            for name in LIBRARIES:
+                subprocess.run(["strip", "-o", os.path.join(folder, name), os.path.join(beside, name)], check=True)
+            given.library = os.path.join(folder, LIBRARIES[0])
         for (loop, conf), baseline in PRELOADED.items() if given.library else ():
             say(f"{loop} {conf or 'with default options'}, each", of_library(given, loop, conf), baseline, LIBRARY_MARGIN)
     sys.exit(0 if right else 1)

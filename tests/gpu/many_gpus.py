@@ -18,6 +18,7 @@ import concurrent.futures
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -341,10 +342,13 @@ def rests(part, name, ranks, pids):
     falls = [before - after for before, after in zip(awake, asleep)]
     part.say(code == 0 and all(fall >= ENOUGH * each for fall, each in zip(falls, held)), f"{name}_sleep",
              f"fell by {falls} MiB of {held} in {took:.1f} s: {' | '.join(text.splitlines()[:2])}")
+    # What was cached was freed: only what sleeps returns.
+    sleeping = dict(re.findall(r"^(\d+): (\d+) MiB asleep", text, re.M))
+    slept = [int(sleeping.get(pid, 0)) for pid in pids]
     half = pids[:part.gpus // 2]
     code, text = asked(part, "wake", *half)
     back = [now - before for now, before in zip(used_mib(part), asleep)]
-    part.say(code == 0 and all(rise >= ENOUGH * fall for rise, fall in zip(back[:len(half)], falls)) and
+    part.say(code == 0 and all(slept) and all(rise >= ENOUGH * each for rise, each in zip(back[:len(half)], slept)) and
              all(rise <= fall // 4 for rise, fall in zip(back[len(half):], falls[len(half):])), f"{name}_wake_half",
              f"rose by {back} MiB: {' | '.join(text.splitlines()[:2])}")
 

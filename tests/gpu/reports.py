@@ -6,6 +6,7 @@ report names the line that leaks. Exit 77 where there is no GPU, PyTorch or nvcc
   reports.py --command build/tools/custash [--library build/interpose/libcustash.so]
 """
 import argparse
+import ctypes
 import json
 import os
 import shutil
@@ -103,6 +104,14 @@ def leaking(run, command, folder, runtime):
     print("   at exit:", done.stderr.strip().replace("\n", "\n    "))
 
 
+def has_libdw():
+    try:
+        ctypes.CDLL("libdw.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--command", required=True, type=os.path.abspath)
@@ -117,7 +126,9 @@ def main():
             training(run, folder)
         else:
             missing.append("PyTorch on a GPU")
-        if torch and shutil.which("nvcc"):
+        if not has_libdw():
+            missing.append("libdw.so.1, which has the lines of native code")
+        elif torch and shutil.which("nvcc"):
             for runtime in ("shared", "static"):
                 leaking(run, args.command, folder, runtime)
         else:

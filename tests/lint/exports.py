@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What libcustash.so needs (libc alone) and what it shows (the hooks alone); and that neither it nor the
-programs need a newer glibc than the docs state.
+"""What libcustash.so and libcustash-check.so need (libc alone), and what they show (the hooks alone; one function); and
+that neither they nor the programs need a newer glibc than the docs state.
 
-Arguments: the library, the programs. All are for one processor, this machine's or another.
+Arguments: the two libraries, the programs. All are for one processor, this machine's or another.
 """
 import re
 import subprocess
@@ -99,7 +99,15 @@ def problems_of(needed, exported, entries, declared):
     return problems
 
 
+def check_library_problems(needed, exported):
+    problems = [f"libcustash-check.so: NEEDED {name}: only libc may be" for name in needed if not ALLOWED_NEEDED.fullmatch(name)]
+    return problems + [f"libcustash-check.so: shows {sorted(exported)}"] * (exported != {"custash_open_checks"})
+
+
 def self_test():
+    assert not check_library_problems(["libc.so.6"], {"custash_open_checks"})
+    assert check_library_problems(["libc.so.6", "libgcc_s.so.1"], {"custash_open_checks"})
+    assert check_library_problems(["libc.so.6"], {"custash_open_checks", "custash_malloc"})
     exported = {"dlsym", "cuMemAlloc_v2", "custash_malloc"}
     fine = (["libc.so.6", "ld-linux-x86-64.so.2"], exported, {"cuMemAlloc_v2"}, {"custash_malloc"})
     assert not problems_of(*fine)
@@ -139,6 +147,9 @@ def main():
     entries = entries_of(read("interpose/real/entry_points.def")) | ENGINES
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
                            declared_of(read("interpose/api/custash.h")))
+    checks = sys.argv[2]
+    problems += check_library_problems(needed_of(run("readelf", "-d", checks)),
+                                       exported_of(run("readelf", "--dyn-syms", "-W", checks)))
     stated = {stated_in(read(page)) for page in PAGES}
     if len(stated) != 1:
         problems.append(f"{' and '.join(PAGES)} state different versions of glibc")

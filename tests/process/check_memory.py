@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -68,6 +69,15 @@ class CheckMemory(Case):
             for frame in shown(finding, finding["found_in"] + suspect["allocated_by"] + suspect["freed_by"]):
                 self.assertIn(f"custash: guard:       {frame}\n", said)
                 self.assertIn(f"<li>{frame}</li>", page)
+
+    def test_without_the_library_that_checks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = shutil.copy(PATHS.library, folder)
+            for check in ("--check-memory", "--check-streams"):
+                done = subprocess.run([PATHS.command, "run", "--lib", library, check, "--", "true"], env=program.environment(False),
+                                      capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual((done.returncode, done.stderr),
+                                 (125, f"custash: libcustash-check.so, which checks memory and streams, is not beside {library}\n"))
 
     def test_a_right_program(self):
         said, found = self.check(RIGHT)

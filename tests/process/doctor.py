@@ -373,6 +373,11 @@ class Doctor(Case):
             self.assertEqual(done.returncode, 125)
             self.assertIn(f"{path} (not a libcustash.so)", done.stderr)
 
+    def test_a_library_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            finding = self.one(self.doctor(library=shutil.copy(PATHS.library, folder)), "libcustash-check.so")
+        self.assertEqual((finding["level"], finding["what"]), ("warning", "not found beside libcustash.so"))
+
     def test_colours_are_for_terminals(self):
         def on_a_terminal(**more):
             ours, theirs = pty.openpty()

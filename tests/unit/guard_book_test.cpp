@@ -93,7 +93,7 @@ TEST_CASE("work is over up to the wait's beginning", "[unit]") {
     work.context = context;
     work.stream = reinterpret_cast<CUstream>(stream);
     work.captured = captured;
-    book.submitted(work);
+    book.submitted(std::move(work));
     return book.now();
   };
   submit(one, 1);

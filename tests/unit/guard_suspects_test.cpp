@@ -32,7 +32,7 @@ struct Bed {
     guards::Work work;
     for (const Address each : named)
       work.note(each);
-    book.submitted(work);
+    book.submitted(std::move(work));
   }
 
   void all_is_over() { book.over(nullptr, std::nullopt, book.now()); }

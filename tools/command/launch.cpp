@@ -140,6 +140,12 @@ std::string find_library(std::string_view given, std::vector<std::string>* tried
   return {};
 }
 
+std::string check_library_of(const std::string& library) {
+  std::string found =
+      absolute(library.substr(0, library.rfind('/') + 1) + "libcustash-check.so");
+  return shows(Contents(found).text(), "custash_open_checks") ? found : "";
+}
+
 std::string require_library(std::string_view given) {
   std::vector<std::string> tried;
   std::string library = find_library(given, &tried);

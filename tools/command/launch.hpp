@@ -37,7 +37,10 @@ std::string join_conf(std::initializer_list<std::string_view> parts);
 // such library.
 std::string find_library(std::string_view given, std::vector<std::string>* tried);
 
-// The same; throws where there is none that LD_PRELOAD can name.
+// The libcustash-check.so that this libcustash.so opens; empty if there is none.
+std::string check_library_of(const std::string& library);
+
+// As find_library; throws where there is none that LD_PRELOAD can name.
 std::string require_library(std::string_view given);
 
 // The file that execvp would run, or empty.

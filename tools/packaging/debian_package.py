@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 
-from shared import (OTHERS, PROGRAMS, ROOT, SUMMARY, glibc_of, install, moment, options_of, processor_of, run, strip, tool,
+from shared import (LIBRARIES, OTHERS, PROGRAMS, ROOT, SUMMARY, glibc_of, install, moment, options_of, processor_of, run, strip, tool,
                     version_of)
 
 DESCRIPTION = """custash serves cudaMalloc, cudaFree, cudaMallocAsync, cudaMallocHost and
@@ -32,12 +32,12 @@ def stage(build, older, folder):
     given: the library to link in stays this machine's compiler's."""
     usr = folder / "usr"
     libdir = install(build, usr)
-    binaries = [*(usr / "bin" / each for each in PROGRAMS), libdir / "libcustash.so"]
+    binaries = [*(usr / "bin" / each for each in PROGRAMS), *(libdir / each for each in LIBRARIES)]
     if older is not None:
         for each in binaries:
             shutil.copy(older / ("tools" if each.parent.name == "bin" else "interpose") / each.name, each)
-    pc = libdir / "pkgconfig/custash.pc"
-    pc.write_text(re.sub(r"^prefix=.*$", "prefix=/usr", pc.read_text(), flags=re.M))
+    for pc in libdir.glob("pkgconfig/custash*.pc"):
+        pc.write_text(re.sub(r"^prefix=.*$", "prefix=/usr", pc.read_text(), flags=re.M))
     # Where every python3 of Debian looks.
     for found in usr.glob("lib/python3*/*-packages/custash"):
         target = usr / "lib/python3/dist-packages/custash"
@@ -51,7 +51,7 @@ def stage(build, older, folder):
     if zsh.exists():
         zsh.rename(usr / "share/zsh/vendor-completions")
     strip(build, *binaries)
-    run(tool("strip", build), "--strip-debug", "--enable-deterministic-archives", libdir / "libcustash.a")
+    run(tool("strip", build), "--strip-debug", "--enable-deterministic-archives", *libdir.glob("libcustash*.a"))
     return binaries
 
 

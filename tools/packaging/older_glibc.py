@@ -6,11 +6,11 @@ import pathlib
 import shutil
 import subprocess
 
-from shared import PROGRAMS, ROOT, run
+from shared import LIBRARIES, PROGRAMS, ROOT, run
 
 GLIBC = "2.28"
 FOLDER = ROOT / "build-package"
-TARGETS = ["interpose/libcustash.so", *(f"tools/{each}" for each in PROGRAMS)]
+TARGETS = [*(f"interpose/{each}" for each in LIBRARIES), *(f"tools/{each}" for each in PROGRAMS)]
 
 
 def has_unwinder():

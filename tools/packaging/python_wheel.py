@@ -9,7 +9,7 @@ import tempfile
 import time
 import zipfile
 
-from shared import PROGRAMS, ROOT, SUMMARY, glibc_of, moment, processor_of, strip, version_of
+from shared import LIBRARIES, PROGRAMS, ROOT, SUMMARY, glibc_of, moment, processor_of, strip, version_of
 
 METADATA = """Metadata-Version: 2.1
 Name: custash
@@ -48,7 +48,7 @@ custash = custash.__main__:main
 def copies(build, folder):
     """What folder holds: {name in the wheel: (path, whether it is executed)}."""
     binaries = {f"custash/bin/{each}": (build / "tools" / each, True) for each in PROGRAMS}
-    binaries["custash/lib/libcustash.so"] = (build / "interpose/libcustash.so", False)
+    binaries |= {f"custash/lib/{each}": (build / "interpose" / each, False) for each in LIBRARIES}
     for number, (name, (path, runs)) in enumerate(list(binaries.items())):
         copy = shutil.copy(path, folder / str(number))
         binaries[name] = (pathlib.Path(copy), runs)

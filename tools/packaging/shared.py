@@ -10,6 +10,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("custash", "custash-replay")
+LIBRARIES = ("libcustash.so", "libcustash-check.so")
 SUMMARY = "drop-in caching allocator for CUDA"
 # By the name that --arch takes: Debian's name of the processor, and the prefix of its binary tools.
 OTHERS = {"aarch64": ("arm64", "aarch64-linux-gnu-")}

@@ -46,6 +46,12 @@ void examine_library(const std::string& given, Findings* findings) {
                          "Move it to a path without them."});
   } else {
     findings->push_back({Level::Ok, "libcustash.so", library, ""});
+    if (check_library_of(library).empty())
+      findings->push_back(
+          {Level::Warning,
+           "libcustash-check.so",
+           "not found beside libcustash.so",
+           "Install it there: without it, guard and check_streams check nothing."});
   }
 }
 

@@ -259,6 +259,9 @@ int run_command(const RunOptions& options) {
     return fail("no program given (custash run [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
   }
   const std::string library = require_library(options.library);
+  if ((options.check_memory || options.check_streams) && check_library_of(library).empty())
+    throw std::runtime_error(
+        "libcustash-check.so, which checks memory and streams, is not beside " + library);
   const std::string& name = options.program.front();
   const std::string path = find_program(name);
   if (path.empty()) {

@@ -6,21 +6,11 @@
 #include "interpose/check/stream_report.hpp"
 #include "interpose/hooks/host_view.hpp"
 
-#include <type_traits>
 #include <vector>
 
 namespace custash::stream_uses {
 
 using Addresses = std::vector<streams::Named>;
-
-// A copy or a memset of no bytes uses nothing.
-template <typename T>
-bool is_none(const T& value) {
-  if constexpr (std::is_same_v<T, std::size_t>) return value == 0;
-  if constexpr (requires { value->WidthInBytes; })
-    return value == nullptr || value->WidthInBytes == 0 || value->Height == 0;
-  return false;
-}
 
 // What one kernel, copy or memset uses.
 struct Use {

@@ -4,7 +4,7 @@
 // Thread safe, lock free.
 #pragma once
 
-#include "interpose/counters/guard_sampler.hpp"
+#include "interpose/check/guard_sampler.hpp"
 
 #include <atomic>
 #include <chrono>

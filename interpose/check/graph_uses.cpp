@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/hook.hpp"
+#include "interpose/hooks/node_params.hpp"
 // clang-format on
-#include "interpose/hooks/graph_uses.hpp"
-#include "interpose/hooks/stream_uses.hpp"
+#include "interpose/check/graph_uses.hpp"
+#include "interpose/check/stream_uses.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <algorithm>

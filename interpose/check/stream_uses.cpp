@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/hooks/hook.hpp"
+#include "interpose/hooks/node_params.hpp"
 // clang-format on
+#include "interpose/check/stream_uses.hpp"
 #include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
-#include "interpose/hooks/stream_uses.hpp"
 #include "interpose/process/quietly.hpp"
 
 namespace custash::stream_uses {
@@ -31,7 +31,7 @@ Addresses known(const Addresses& named) {
 Use of_kernel(const void* function, void** params, void** extra) {
   constexpr std::size_t kMostWords = 32;
   Use use;
-  Allocator* const core = process::core();
+  Allocator* const core = process::running();
   if (core == nullptr) return use;
   parameters::visit_words(
       core->driver(), function, params, extra, add, &use.addresses, kMostWords);
@@ -47,9 +47,9 @@ Use of_kernel(const void* function, void** params, void** extra) {
 // The host may see that pageable memory is written.
 Use of_copy(const CUDA_MEMCPY3D& copy) {
   Use use{.name = "a copy in a graph"};
-  if (is_none(&copy) || copy.Depth == 0) return use;
+  if (copy.WidthInBytes == 0 || copy.Height == 0 || copy.Depth == 0) return use;
   use.addresses = known({{views::target(&copy)}, {views::source(&copy)}});
-  Allocator* const core = process::core();
+  Allocator* const core = process::running();
   const Address target = copy.dstMemoryType == CU_MEMORYTYPE_HOST
                              ? reinterpret_cast<Address>(copy.dstHost)
                              : views::target(&copy);

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/check/checks.hpp"
+
+#include "interpose/build_id.hpp"
+#include "interpose/check/call.hpp"
+#include "interpose/check/check_time.hpp"
+#include "interpose/check/graph_uses.hpp"
+#include "interpose/check/guard_findings.hpp"
+#include "interpose/check/guard_report.hpp"
+#include "interpose/check/guarded_memory.hpp"
+#include "interpose/check/host_faults.hpp"
+#include "interpose/check/stream_report.hpp"
+
+namespace custash {
+namespace {
+
+void serve(GuardChoice* choice) {
+  GuardedMemory::serve(choice);
+  choice->tell = guards::slack_written;
+}
+
+void begin(const Config& config, void (*say)(const std::string& line)) {
+  check::config = &config;
+  if (config.guard.any()) {
+    guards::begin(config, say, real::symbol);
+    if (config.pinned && !guards::heed_host_faults())
+      log(LogLevel::Warn, "event=host_faults_unseen");
+  }
+  if (config.check_streams) {
+    streams::begin(config, say, real::symbol);
+    graph_uses::begin();
+  }
+  check::observe_calls();
+}
+
+void finish(Allocator& core) noexcept {
+  guards::finish(core);
+  streams::finish();
+}
+
+void reset_locks_after_fork() noexcept {
+  guards::reset_lock_after_fork();
+  streams::reset_lock_after_fork();
+  graph_uses::reset_lock_after_fork();
+}
+
+void named(Address address, CUstream stream) noexcept {
+  if (streams::on()) streams::named(address, stream);
+}
+
+constexpr CheckLibrary kLibrary{
+    .build = kBuild,
+    .serve = serve,
+    .begin = begin,
+    .finish = finish,
+    .print = guards::print_findings,
+    .reset_locks_after_fork = reset_locks_after_fork,
+    .context_ended = guards::context_ended,
+    .fault = guards::fault,
+    .named = named,
+    .nanoseconds = streams::CheckTime::nanoseconds,
+    .sampled_calls = streams::CheckTime::sampled,
+};
+
+}  // namespace
+}  // namespace custash
+
+const custash::CheckLibrary* custash_open_checks(const custash::CoreTable* core) {
+  custash::core_table = core;
+  return &custash::kLibrary;
+}

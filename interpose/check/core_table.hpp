@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// CoreTable: the functions of libcustash.so that libcustash-check.so calls, one for each row of
+// core_table.def.
+#pragma once
+
+// clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/real/real_driver.hpp"
+// clang-format on
+#include "allocator/allocator.hpp"
+#include "allocator/base/log.hpp"
+#include "allocator/cache/growth.hpp"
+#include "allocator/cache/reclaim.hpp"
+#include "allocator/cache/sampler.hpp"
+#include "allocator/heap/arena.hpp"
+#include "interpose/counters/device_stats.hpp"
+#include "interpose/history/frame.hpp"
+#include "interpose/history/ledger_book.hpp"
+#include "interpose/history/snapshot.hpp"
+#include "interpose/history/stacks.hpp"
+#include "interpose/history/symbols.hpp"
+#include "interpose/hooks/host_view.hpp"
+#include "interpose/hooks/kernel_name.hpp"
+#include "interpose/hooks/parameters.hpp"
+#include "interpose/observe/observe.hpp"
+#include "interpose/process/captures.hpp"
+#include "interpose/process/check_library.hpp"
+#include "interpose/process/live_page.hpp"
+#include "interpose/process/output_file.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/reports/launcher.hpp"
+#include "pinned/host_cache.hpp"
+#include "pinned/host_reclaim.hpp"
+#include "pinned/host_request.hpp"
+
+namespace custash {
+
+// Of a method: the object, and its arguments.
+#define CORE_IN_PARENTHESES(...) __VA_ARGS__
+#define CORE_WITH_SELF(Class, ...) (Class & self __VA_OPT__(, ) __VA_ARGS__)
+
+struct CoreTable {
+#define FUNCTION(id, result, name, params, how, args) result(*id) params;
+#define METHOD(id, result, Class, name, params, how, args) \
+  result(*id) CORE_WITH_SELF(Class, CORE_IN_PARENTHESES params);
+#include "interpose/check/core_table.def"
+};
+
+// Exported by libcustash-check.so under this name.
+using OpenChecks = const CheckLibrary*(const CoreTable* core);
+inline constexpr const char* kOpenChecks = "custash_open_checks";
+
+}  // namespace custash
