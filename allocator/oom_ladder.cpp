@@ -6,7 +6,6 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/thread.hpp"
-#include "allocator/deep_trim.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -168,7 +167,7 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
 bool Allocator::State::cut_pages(CUdevice device, Bytes bytes) {
   constexpr std::uint32_t kSeconds = 1;
   constexpr Nanoseconds kSecond = 1'000'000'000;
-  if (config.deep_trim_after == 0) return false;  // only where the user allows pages to change
+  if (deep_trim == nullptr) return false;
   Bytes gain = 0;
   visit_living(on_device(device),
                [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });
@@ -178,7 +177,7 @@ bool Allocator::State::cut_pages(CUdevice device, Bytes bytes) {
   if (std::min<Bytes>(free, budget(device).room()) + gain < align_up(bytes, kPageBytes))
     return false;
   const Nanoseconds patience = std::min(config.patience, kSeconds) * kSecond;
-  return DeepTrim(*this).go({.device = device, .patience = patience}).sums.given != 0;
+  return deep_trim(*this, device, patience) != 0;
 }
 
 // Blocks that the program has freed, and that are held for graphs although no call in them

@@ -126,8 +126,7 @@ struct Allocator::State {
   std::vector<ContextCache*> on_device(CUdevice device);
   void green_destroyed(CUcontext context);
   void count_ended(ContextCache& cache, const DeviceStats& of_device);
-  // Takes it out; null when unknown.
-  ContextCache* remove(CUcontext context);
+  ContextCache* remove(CUcontext context);  // null when unknown
 
   void new_epoch() { epoch.store(next_epoch.fetch_add(1)); }
 
@@ -179,6 +178,7 @@ struct Allocator::State {
 
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   bool neighbours_gave(CUdevice device, Bytes bytes);
+  Bytes (*deep_trim)(State& state, CUdevice device, Nanoseconds patience) = nullptr;
   bool cut_pages(CUdevice device, Bytes bytes);
   bool free_unnamed(CUdevice device);
   bool call_oom_hooks(CUdevice device, Bytes bytes);

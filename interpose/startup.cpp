@@ -5,7 +5,8 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/thread.hpp"
 #include "allocator/peer_processes.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/deep_trim.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/record.hpp"
 #include "interpose/hooks/async_memory.hpp"
@@ -243,6 +244,7 @@ State build() {
   calls.drop = [](int fd) { descriptors().drop(fd); };
   store.set_calls(calls);
   Sleep(core).set_store(store);
+  DeepTrim(core).serve_requests();
   service::tick_with(tick);
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);
   if (const char* const engine = engines::used()) PeerProcesses(core).let_engine_reach(engine);

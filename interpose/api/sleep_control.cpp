@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Sleep and deep trims, of the C API.
 #include "allocator/base/last_error.hpp"
-#include "allocator/deep_trim.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/deep_trim.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/api/control.hpp"
 
 #include <string>

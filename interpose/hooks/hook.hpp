@@ -7,7 +7,7 @@
 #include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "allocator/base/thread.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "interpose/hooks/call_names.hpp"
 #include "interpose/hooks/sync_memops.hpp"

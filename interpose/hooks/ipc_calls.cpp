@@ -6,7 +6,7 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"

@@ -2,7 +2,7 @@
 // Queries about memory, answered for blocks in place of segments. A block must look as if the
 // driver had allocated it alone, and cached memory as if it did not exist.
 #include "allocator/memory_limits.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"

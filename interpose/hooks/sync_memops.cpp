@@ -4,7 +4,7 @@
 // clang-format on
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/sync_memops.hpp"

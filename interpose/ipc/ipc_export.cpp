@@ -3,7 +3,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/peer_processes.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/real/real_driver.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/idle_memory.hpp"
+#include "allocator/sleep/idle_memory.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/service/live.hpp"
 #include "interpose/service/verbs.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service/live.hpp"
 
-#include "allocator/idle_memory.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/idle_memory.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/process/live_page.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/deep_trim.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/deep_trim.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/service/verbs.hpp"
 
 #include <atomic>

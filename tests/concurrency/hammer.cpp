@@ -4,9 +4,9 @@
 // blocks handed from thread to thread. In rounds, each a fresh world with another
 // configuration. After each: no fault of the allocator's in the race detector's eyes,
 // validate(), and everything returned.
-#include "allocator/deep_trim.hpp"
 #include "allocator/graph_memory.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/deep_trim.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "tests/concurrency/rounds.hpp"
 

@@ -7,9 +7,9 @@
 //   allocator/order/sleep_gate.hpp: pass change hold let_go held
 //   allocator/order/submissions.cpp: Submissions::activate Submissions::try_activate Submissions::bar Submissions::retire
 //   allocator/order/timeline.cpp: Timeline::bar Timeline::idle_behind_bar Timeline::leave
-//   allocator/standstill.cpp: Standstill::close Standstill::wait_until_idle Standstill::leave_asleep
-//   allocator/sleep.cpp: Sleep::Attempt::run Sleep::Attempt::save Sleep::Attempt::cancel Sleep::wake_within
-//   allocator/waking.cpp: wake_up
+//   allocator/sleep/standstill.cpp: Standstill::begin Standstill::close Standstill::wait_until_idle Standstill::leave_asleep
+//   allocator/sleep/sleep.cpp: Sleep::Attempt::run Sleep::Attempt::save Sleep::Attempt::cancel Sleep::wake_within
+//   allocator/sleep/waking.cpp: wake_up
 //   allocator/registry.cpp: cache
 //
 // Safety: no submission, no work on the device, no call that needs the mapping and no capture meets

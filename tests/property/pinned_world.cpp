@@ -2,7 +2,7 @@
 // Start and end of a run, buffers, contexts; work is in pinned_world_work.cpp.
 #include "tests/property/pinned_world.hpp"
 
-#include "allocator/idle_memory.hpp"
+#include "allocator/sleep/idle_memory.hpp"
 #include "tests/property/pinned_world_calls.hpp"
 
 #include <algorithm>

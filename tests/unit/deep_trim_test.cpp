@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Deep trim: pages of which little is alive become small ones at the same addresses, with their
 // contents. The simulator holds real bytes here.
-#include "allocator/deep_trim.hpp"
+#include "allocator/sleep/deep_trim.hpp"
 
 #include "allocator/peer_processes.hpp"
 #include "tests/unit/contents.hpp"
@@ -399,6 +399,7 @@ namespace {
 // A device that is nearly full of pages of which a quarter is alive.
 struct Full {
   explicit Full(Bed& bed) : bed(bed) {
+    DeepTrim(*bed.allocator).serve_requests();
     bed.free(bed.malloc(77_GiB));
     std::vector<Address> blocks;
     for (Bytes bytes = 0; bytes < 76_GiB; bytes += kBytes)

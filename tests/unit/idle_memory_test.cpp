@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the service's thread does for memory that idles.
-#include "allocator/idle_memory.hpp"
+#include "allocator/sleep/idle_memory.hpp"
 
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "tests/unit/bed.hpp"
 #include "tests/unit/sim/calls.hpp"
 

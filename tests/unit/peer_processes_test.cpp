@@ -4,7 +4,7 @@
 #include "allocator/peer_processes.hpp"
 
 #include "allocator/memory_limits.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;

@@ -2,7 +2,7 @@
 // Sleep into a file: contents come back from it as they were, and a disk that is full or broken
 // loses nothing. The simulator holds real bytes here.
 #include "allocator/memory/saved_bytes.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "pinned/sleep_store.hpp"
 #include "tests/unit/bed.hpp"
 

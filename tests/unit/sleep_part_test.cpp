@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sleep in portions: by device, and of memory that was made while the process slept. All of it
 // is restored. The simulator holds real bytes here.
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "tests/unit/contents.hpp"
 
 #include <array>

@@ -3,7 +3,7 @@
 // registration; and what becomes of memory that cannot be had or pinned.
 #include "pinned/sleep_store.hpp"
 
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "tests/unit/contents.hpp"
 
 #include <algorithm>

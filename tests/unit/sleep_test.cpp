@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sleep: the memory leaves the device and comes back by itself, with its contents, and never
 // too early or too late. The simulator holds real bytes here.
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 
 #include "allocator/memory/host_store.hpp"
 #include "allocator/peer_processes.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/deep_trim.hpp"
+#include "allocator/sleep/deep_trim.hpp"
 #include "tools/replay/questions.hpp"
 
 namespace custash::replay {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Standstill: one try to keep the process still, so that its memory may be moved. From close()
-// on new submissions wait at the sleep gate; after wait_until_idle() no work runs and no call
-// needs the memory. The end of the object opens the gate. Belongs to one thread, which has the
-// turn (Sleeping::Turn).
+// Standstill: one attempt to keep the process still, so that its memory may be moved. From
+// close() on new submissions wait at the sleep gate; after wait_until_idle() no work runs and
+// no call needs the memory. Its destructor opens the gate. Belongs to one thread, which has the
+// turn (Sleeping::Turn). Sleep, deep trims and the return of idle memory each make one.
 // decision 21. Proved: tests/models/sleep.pml.
 #pragma once
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/cache/context_cache.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 
 #include <deque>
 #include <string>
@@ -29,27 +29,19 @@ class Standstill {
   // Why the process can never be kept still now; empty: it may be tried.
   static std::string refusal(Allocator::State& state);
 
-  // Empty: done. Else why not. `asleep_too`: also where memory is away already; a try that
-  // fails then leaves the process asleep, as it was.
-  std::string close(bool asleep_too = false);
+  // Closes the gate and waits until nothing runs. Empty: done. Else why not.
+  std::string begin(bool asleep_too = false);
 
   // Undoes close(). The contexts stay until the end of the object.
   void open();
 
-  // How long it has been closed.
+  // How long the gate has been closed.
   [[nodiscard]] Nanoseconds lasts() const { return driver_.now() - closed_at_; }
-
-  [[nodiscard]] bool closed() const { return closed_; }
 
   [[nodiscard]] bool was_asleep() const { return from_ == SleepState::Asleep; }
 
-  std::string wait_until_idle();
-
   // The program waits at the gate, and the request is for an idle process.
   [[nodiscard]] bool disturbed() const;
-
-  // What asked for it must not wait now.
-  [[nodiscard]] bool gives_way() const;
 
   // The gate stays closed, for `bytes` that are away in all: the next submission wakes it.
   // Nothing happens where close() was refused.
@@ -62,6 +54,12 @@ class Standstill {
   bool each_chosen(Visit visit);
 
  private:
+  // `asleep_too`: also if memory is away already; an attempt that fails then leaves the process
+  // asleep, as it was.
+  std::string close(bool asleep_too);
+  std::string wait_until_idle();
+  // What asked for it must not wait now.
+  [[nodiscard]] bool gives_way() const;
   void enter(const std::vector<ContextCache*>& caches);
 
   Allocator::State& state_;
@@ -83,5 +81,11 @@ bool Standstill::each_chosen(Visit visit) {
   }
   return true;
 }
+
+// For the texts of answers.
+std::string in_mib(Bytes bytes);
+
+// Unless it is 0. The separator comes before it if there is text already.
+void append(std::string* text, const char* separator, Bytes bytes, const char* of_what);
 
 }  // namespace custash

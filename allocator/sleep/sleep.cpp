@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Proved: tests/models/sleep.pml.
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/standstill.hpp"
-#include "allocator/waking.hpp"
+#include "allocator/sleep/standstill.hpp"
+#include "allocator/sleep/waking.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace custash {
-namespace {
-
-std::string mib(Bytes bytes) {
-  return std::to_string(bytes >> 20U) + " MiB";
-}
-
-}  // namespace
-
 const char* sleep_state_name(SleepState state) {
   switch (state) {
     case SleepState::Awake:
@@ -37,23 +29,22 @@ namespace {
 
 std::string what_stays(const SleepSums& sums) {
   std::string text;
-  const auto add = [&](Bytes bytes, const char* reason) {
-    if (bytes != 0) text += (text.empty() ? "" : ", ") + mib(bytes) + " " + reason;
-  };
-  add(sums.plain, "from cuMemAlloc");
-  add(sums.exported, "exported");
-  add(sums.registered, "with SYNC_MEMOPS");
-  add(sums.refused, "that the driver kept");
+  append(&text, ", ", sums.plain, "from cuMemAlloc");
+  append(&text, ", ", sums.exported, "exported");
+  append(&text, ", ", sums.registered, "with SYNC_MEMOPS");
+  append(&text, ", ", sums.refused, "that the driver kept");
   return text;
 }
 
 }  // namespace
 
-// One try to go to sleep. Its destructor undoes what is not finished.
+// One attempt to go to sleep. Its destructor undoes what is not finished.
 class Sleep::Attempt {
  public:
-  Attempt(Allocator::State& state, const SleepRequest& request)
-      : state_(state), still_(state, request) {}
+  Attempt(Allocator::State& state, const SleepRequest& request, SleepAnswer& answer)
+      : state_(state), still_(state, request), answer_(answer) {
+    answer = {};
+  }
 
   ~Attempt() {
     cancel();
@@ -69,41 +60,28 @@ class Sleep::Attempt {
 
   [[nodiscard]] bool again() const { return again_; }
 
-  // All that can sleep sleeps already.
-  [[nodiscard]] bool already() const { return already_; }
-
-  [[nodiscard]] const SleepSums& sums() const { return sums_; }
-
-  [[nodiscard]] Nanoseconds standstill() const { return standstill_; }
-
  private:
   std::string reserve();
-
-  std::string close() { return still_.close(true); }
-
-  std::string wait_until_idle() { return still_.wait_until_idle(); }
-
   std::string save();
   void cancel();
 
   Allocator::State& state_;
   Standstill still_;
-  SleepSums sums_;
+  SleepAnswer& answer_;
   bool chosen_ = false;
   bool again_ = false;
-  bool already_ = false;
-  Nanoseconds standstill_ = 0;
 };
 
 std::string Sleep::Attempt::run() {
-  for (auto step :
-       {&Attempt::reserve, &Attempt::close, &Attempt::wait_until_idle, &Attempt::save})
-    if (std::string why = (this->*step)(); !why.empty()) return why;
+  std::string why = reserve();
+  if (why.empty()) why = still_.begin(true);
+  if (why.empty()) why = save();
+  if (!why.empty()) return why;
   Bytes away = 0;
   for (ContextCache* cache : still_.caches())
     away += cache->sleeping_pages().bytes() + cache->still_pages().cutter.unmapped();
   still_.leave_asleep(away);
-  standstill_ = still_.lasts();
+  answer_.standstill = still_.lasts();
   return {};
 }
 
@@ -116,7 +94,8 @@ std::string Sleep::Attempt::reserve() {
     if (!state_.sleeping.store().has_room(more, &why)) return false;
     const RelaxedCapture relaxed(state_.driver);
     if (contents.reserve(state_.sleeping.store(), bytes, &why)) return true;
-    if (why.empty()) why = "host memory: needs " + mib(bytes) + ", and the system refuses it";
+    if (why.empty())
+      why = "host memory: needs " + in_mib(bytes) + ", and the system refuses it";
     return false;
   });
   if (done && state_.sleeping.store().make(&why)) return {};
@@ -132,30 +111,30 @@ std::string Sleep::Attempt::save() {
   chosen_ = true;
   bool fits = true;
   bool copied = still_.each_chosen([&](ContextCache& cache) {
-    fits = cache.sleeping_pages().choose(&sums_);
+    fits = cache.sleeping_pages().choose(&answer_.sums);
     return fits;
   });
   if (!fits) {
     again_ = true;
     return "the program allocates faster than host memory can be reserved";
   }
-  if (sums_.asleep == 0) {
+  if (answer_.sums.asleep == 0) {
     if (still_.was_asleep()) {
-      already_ = true;
+      answer_.already = true;
       return "the process is asleep";
     }
-    const std::string stays = what_stays(sums_);
+    const std::string stays = what_stays(answer_.sums);
     return stays.empty() ? "there is no device memory" : "all stays awake: " + stays;
   }
   std::string why;
   copied = copied && still_.each_chosen([&](ContextCache& cache) {
-    return cache.sleeping_pages().copy_out(state_.sleeping.store(), &sums_, &why).ok();
+    return cache.sleeping_pages().copy_out(state_.sleeping.store(), &answer_.sums, &why).ok();
   });
   if (!copied) return why.empty() ? "the driver refuses to copy" : why;
   if (still_.disturbed()) return "the program has submitted work meanwhile";
   chosen_ = false;
   for (ContextCache* cache : still_.caches())
-    cache->sleeping_pages().give_back(&sums_);
+    cache->sleeping_pages().give_back(&answer_.sums);
   return {};
 }
 
@@ -186,15 +165,12 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   std::string why;
   constexpr int kTries = 3;
   for (int i = 0; i < kTries; ++i) {
-    Attempt attempt(state_, request);
+    Attempt attempt(state_, request, answer);
     try {
       why = attempt.run();
     } catch (...) {
       why = "host memory: none is left";
     }
-    answer.sums = attempt.sums();
-    answer.already = attempt.already();
-    answer.standstill = attempt.standstill();
     if (!attempt.again()) break;
   }
   if (!state_.sleep_gate.closed()) shrink_saved(state_);  // who woke it could not, beside us
@@ -203,9 +179,9 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   const std::string stays = what_stays(answer.sums);
   const Bytes in_file = answer.sums.in_file;
   answer.text =
-      mib(answer.sums.asleep) + " asleep, of which " + mib(answer.sums.saved - in_file) +
+      in_mib(answer.sums.asleep) + " asleep, of which " + in_mib(answer.sums.saved - in_file) +
       " are in host memory" +
-      (in_file == 0 ? "" : " and " + mib(in_file) + " in " + state_.config.sleep_dir) +
+      (in_file == 0 ? "" : " and " + in_mib(in_file) + " in " + state_.config.sleep_dir) +
       ", after " + std::to_string((state_.driver.now() - start) / 1'000'000) + " ms" +
       (stays.empty() ? "" : "; stays awake: " + stays);
   log(LogLevel::Info,

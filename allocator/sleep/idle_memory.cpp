@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/idle_memory.hpp"
+#include "allocator/sleep/idle_memory.hpp"
 
 #include "allocator/base/rule.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/standstill.hpp"
+#include "allocator/sleep/standstill.hpp"
 #include "allocator/work_in_flight.hpp"
 
 #include <algorithm>
@@ -45,8 +45,7 @@ bool IdleMemory::while_still(const std::function<void()>& what) {
   const Sleeping::Turn turn(state_.sleeping);
   const SleepRequest request{.patience = kPatience, .only_if_idle = true};
   Standstill still(state_, request);
-  if (holds(Rule::calls_that_wait_hold_work_back) &&
-      (!turn || !still.close(true).empty() || !still.wait_until_idle().empty()))
+  if (holds(Rule::calls_that_wait_hold_work_back) && (!turn || !still.begin(true).empty()))
     return false;
   what();
   return true;

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "allocator/memory/sleep_sums.hpp"
-#include "allocator/sleep.hpp"
+#include "allocator/sleep/sleep.hpp"
 
 #include <string>
 
@@ -22,13 +22,15 @@ class DeepTrim {
  public:
   explicit DeepTrim(Allocator& core) : state_(*core.state_) {}
 
-  explicit DeepTrim(Allocator::State& state) : state_(state) {}
-
   // Pages that are wholly free are returned in any case.
   DeepTrimAnswer go(const SleepRequest& request);
 
+  // From now on an allocation that would fail for memory cuts pages, if the option
+  // deep_trim_after allows pages to change. Called once, at the start.
+  void serve_requests();
+
  private:
-  class Attempt;
+  explicit DeepTrim(Allocator::State& state) : state_(state) {}
 
   Allocator::State& state_;
 };

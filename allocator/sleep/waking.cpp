@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Proved: tests/models/sleep.pml.
-#include "allocator/waking.hpp"
+#include "allocator/sleep/waking.hpp"
 
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Proved: tests/models/sleep.pml.
-#include "allocator/standstill.hpp"
+#include "allocator/sleep/standstill.hpp"
 
 #include "allocator/base/rule.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/waking.hpp"
+#include "allocator/sleep/waking.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,6 +23,11 @@ Standstill::Standstill(Allocator::State& state, const SleepRequest& request)
   state.sleep_gate.set_waker([](void* of) { wake_up(*static_cast<Allocator::State*>(of)); },
                              &state);
   enter(state.all());
+}
+
+std::string Standstill::begin(bool asleep_too) {
+  std::string why = close(asleep_too);
+  return why.empty() ? wait_until_idle() : why;
 }
 
 void Standstill::open() {
@@ -100,6 +105,14 @@ void Standstill::leave_asleep(Bytes bytes) {
   if (!was_asleep()) state_.sleep_gate.promised.store(0);
   closed_ = false;
   (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Asleep);
+}
+
+std::string in_mib(Bytes bytes) {
+  return std::to_string(bytes >> 20U) + " MiB";
+}
+
+void append(std::string* text, const char* separator, Bytes bytes, const char* of_what) {
+  if (bytes != 0) *text += (text->empty() ? "" : separator) + in_mib(bytes) + " " + of_what;
 }
 
 }  // namespace custash
