@@ -95,8 +95,10 @@ void SleepingPages::add(const PageCut& cut, SleepSums* sums) {
         {sleeper, each.address, each.bytes, contents_.portion() + sums->saved});
     sums->saved += each.bytes;
   }
-  for (const Page& alive : cut.parts)
+  for (Page alive : cut.parts) {
+    alive.handle = 0;
     sleepers_.push_back({cut.segment, alive});
+  }
   sums->asleep += cut.alive();
 }
 
@@ -182,20 +184,33 @@ void SleepingPages::claim() {
 }
 
 Status SleepingPages::make() {
+  const RelaxedCapture relaxed(core_.driver);
+  {
+    CacheLock lock(core_.mutex);
+    claim();
+    accessors_ = core_.peers.accessors();
+  }
   for (Sleeper& each : sleepers_) {
-    if (each.page.size == 0 || each.made) continue;
+    if (each.page.size == 0 || each.page.handle != 0) continue;
     Page made;
     const Status status = core_.memory.make_page(each.page.address, each.page.size, &made);
     if (!status.ok()) return status;
     each.page.handle = made.handle;
-    each.made = true;
   }
-  return {};
+  return give_access();
 }
 
-Status SleepingPages::give_access(const std::vector<CUdevice>& accessors) const {
+void SleepingPages::unmake() {
+  const RelaxedCapture relaxed(core_.driver);
+  for (Sleeper& each : sleepers_) {
+    if (each.page.size == 0 || each.page.handle == 0) continue;
+    if (core_.deferred_unmaps.give_back(each.page).ok()) each.page.handle = 0;
+  }
+}
+
+Status SleepingPages::give_access() {
   std::vector<CUdevice> devices{core_.device};
-  devices.insert(devices.end(), accessors.begin(), accessors.end());
+  devices.insert(devices.end(), accessors_.devices.begin(), accessors_.devices.end());
   for (std::size_t i = 0; i < sleepers_.size();) {
     const Address begin = sleepers_[i].page.address;
     Address end = begin;
@@ -218,14 +233,6 @@ Status SleepingPages::give_access(const std::vector<CUdevice>& accessors) const 
 
 Status SleepingPages::wake(HostStore& store, Bytes* changed, std::string* why) {
   const RelaxedCapture relaxed(core_.driver);
-  PeerAccess::Accessors accessors;
-  {
-    CacheLock lock(core_.mutex);
-    claim();
-    accessors = core_.peers.accessors();
-  }
-  if (const Status made = make(); !made.ok()) return made;
-  if (const Status given = give_access(accessors.devices); !given.ok()) return given;
   const auto wanted = [&](std::size_t sleeper) { return sleepers_[sleeper].page.size != 0; };
   Bytes now_changed = 0;
   const Status copied = contents_.restore(store, wanted, &now_changed, why);
@@ -234,7 +241,7 @@ Status SleepingPages::wake(HostStore& store, Bytes* changed, std::string* why) {
   for (;;) {
     {
       CacheLock lock(core_.mutex);
-      if (core_.peers.accessors().changes == accessors.changes) {
+      if (core_.peers.accessors().changes == accessors_.changes) {
         for (const Sleeper& each : sleepers_) {
           if (each.page.size == 0) continue;
           Page& page = each.segment->pages.at(each.page.address);
@@ -246,9 +253,9 @@ Status SleepingPages::wake(HostStore& store, Bytes* changed, std::string* why) {
         core_.headroom.forget();
         return {};
       }
-      accessors = core_.peers.accessors();
+      accessors_ = core_.peers.accessors();
     }
-    if (const Status given = give_access(accessors.devices); !given.ok()) return given;
+    if (const Status given = give_access(); !given.ok()) return given;
   }
 }
 

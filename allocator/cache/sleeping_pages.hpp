@@ -42,7 +42,11 @@ class SleepingPages {
   // Gives the chosen pages back to the driver. Those that it refuses stay awake.
   void give_back(SleepSums* sums) EXCLUDES(cache_lock);
 
-  // ---- Waking; the context is current. Makes what it can; after an error, call it again.
+  // ---- Waking; the context is current. First all pages are made, of all contexts. After an
+  // error unmake() returns them to the driver, and waking may begin again.
+  Status make() EXCLUDES(cache_lock);
+  void unmake();
+  // Brings the contents back. The pages are awake then.
   Status wake(HostStore& store, Bytes* changed, std::string* why) EXCLUDES(cache_lock);
 
   [[nodiscard]] bool any() const { return bytes_.load() != 0; }
@@ -57,8 +61,7 @@ class SleepingPages {
   // A page that comes back at waking: what is alive of one that has left.
   struct Sleeper {
     Segment* segment = nullptr;
-    Page page;  // size 0: its memory is not needed any more
-    bool made = false;
+    Page page;  // size 0: its memory is not needed any more; handle 0: it is not made
   };
 
   template <typename Visit>
@@ -70,15 +73,15 @@ class SleepingPages {
   void leave(PageCut& cut) REQUIRES(cache_lock);
   void forget();
   void claim() REQUIRES(cache_lock);
-  Status make();
-  Status give_access(const std::vector<CUdevice>& accessors) const;
+  Status give_access();
 
   CacheCore& core_;
   Segments& segments_;
   StayingPages& staying_;
   std::vector<PageCut> leaving_;  // what is not alive of them does not come back
   std::vector<Sleeper> sleepers_;
-  std::size_t portion_ = 0;  // the first sleeper of the last portion
+  PeerAccess::Accessors accessors_;  // who may access the pages that are made
+  std::size_t portion_ = 0;          // the first sleeper of the last portion
   PageContents contents_;
   std::atomic<Bytes> bytes_{0};
 };

@@ -18,11 +18,19 @@ constexpr const char* kGivesWay = "the program is ending a context";
 
 }  // namespace
 
+void LivingContexts::add(const std::vector<ContextCache*>& caches) {
+  for (ContextCache* cache : caches) {
+    if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
+    uses_.emplace_back(cache->timeline().users());
+    if (uses_.back()) caches_.push_back(cache);
+  }
+}
+
 Standstill::Standstill(Allocator::State& state, const SleepRequest& request)
     : state_(state), driver_(state.driver), request_(request) {
   state.sleep_gate.set_waker([](void* of) { wake_up(*static_cast<Allocator::State*>(of)); },
                              &state);
-  enter(state.all());
+  contexts_.add(state.all());
 }
 
 std::string Standstill::begin(bool asleep_too) {
@@ -44,14 +52,6 @@ std::string Standstill::refusal(Allocator::State& state) {
   return state.sleeping.ends() ? "the process ends" : "";
 }
 
-void Standstill::enter(const std::vector<ContextCache*>& caches) {
-  for (ContextCache* cache : caches) {
-    if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
-    uses_.emplace_back(cache->timeline().users());
-    if (uses_.back()) caches_.push_back(cache);
-  }
-}
-
 std::string Standstill::close(bool asleep_too) {
   const SleepState now = state_.sleep_gate.state();
   if (asleep_too && now == SleepState::Asleep) from_ = now;
@@ -59,15 +59,15 @@ std::string Standstill::close(bool asleep_too) {
     return std::string("the process is ") + sleep_state_name(now);
   closed_ = true;
   closed_at_ = driver_.now();
-  enter(state_.all());  // those that came meanwhile
-  for (ContextCache* cache : caches_)
+  contexts_.add(state_.all());  // those that came meanwhile
+  for (ContextCache* cache : caches())
     cache->timeline().bar();
   return state_.gate.capturing_or_coming() ? "a stream capture is under way" : "";
 }
 
 std::string Standstill::wait_until_idle() {
   const Nanoseconds until = state_.driver.now() + request_.patience;
-  for (ContextCache* cache : caches_) {
+  for (ContextCache* cache : caches()) {
     Timeline& timeline = cache->timeline();
     const CurrentContext current(state_.driver, cache->context());
     while (holds(Rule::contents_are_saved_when_work_is_over)) {

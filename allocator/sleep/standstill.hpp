@@ -17,6 +17,18 @@
 
 namespace custash {
 
+// Contexts whose end has not begun. It waits until this object is gone.
+class LivingContexts {
+ public:
+  void add(const std::vector<ContextCache*>& caches);
+
+  [[nodiscard]] const std::vector<ContextCache*>& caches() const { return caches_; }
+
+ private:
+  std::deque<ContextUse> uses_;
+  std::vector<ContextCache*> caches_;
+};
+
 class Standstill {
  public:
   Standstill(Allocator::State& state, const SleepRequest& request);
@@ -47,7 +59,7 @@ class Standstill {
   // Nothing happens where close() was refused.
   void leave_asleep(Bytes bytes);
 
-  [[nodiscard]] const std::vector<ContextCache*>& caches() const { return caches_; }
+  [[nodiscard]] const std::vector<ContextCache*>& caches() const { return contexts_.caches(); }
 
   // Those of the device that was asked for, with the context current. False: not all of them.
   template <typename Visit>
@@ -60,13 +72,11 @@ class Standstill {
   std::string wait_until_idle();
   // What asked for it must not wait now.
   [[nodiscard]] bool gives_way() const;
-  void enter(const std::vector<ContextCache*>& caches);
 
   Allocator::State& state_;
   const Driver& driver_;
   const SleepRequest& request_;
-  std::deque<ContextUse> uses_;
-  std::vector<ContextCache*> caches_;
+  LivingContexts contexts_;
   SleepState from_ = SleepState::Awake;  // what the state was before
   bool closed_ = false;
   Nanoseconds closed_at_ = 0;
@@ -74,7 +84,7 @@ class Standstill {
 
 template <typename Visit>
 bool Standstill::each_chosen(Visit visit) {
-  for (ContextCache* cache : caches_) {
+  for (ContextCache* cache : caches()) {
     if (request_.device >= 0 && cache->device() != request_.device) continue;
     const CurrentContext current(driver_, cache->context());
     if (!current.status().ok() || !visit(*cache)) return false;

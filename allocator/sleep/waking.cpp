@@ -6,13 +6,16 @@
 #include "allocator/base/scope.hpp"
 #include "allocator/base/thread.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/sleep/standstill.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace custash {
 namespace {
 
 constexpr Nanoseconds kBetweenTries = 20'000'000;
+constexpr Nanoseconds kLongTry = 250'000'000;
 constexpr Nanoseconds kBetweenLines = 10'000'000'000;
 
 // Where there is no memory for the line, waking goes on.
@@ -24,13 +27,47 @@ void say(LogLevel level, Text text) noexcept {
   }
 }
 
+// All pages of all contexts, then their contents; or nothing. Two processes that both find a
+// part of the room would otherwise keep it from each other for good.
 Status bring_back(Allocator::State& state,
-                  ContextCache& cache,
                   Bytes* changed,
-                  std::string* why) {
-  const Status mended = cache.still_pages().cutter.mend();
-  if (!mended.ok() || !cache.sleeping_pages().any()) return mended;
-  return cache.sleeping_pages().wake(state.sleeping.store(), changed, why);
+                  std::string* why,
+                  ContextCache** short_of) noexcept {
+  LivingContexts living;
+  const auto each = [&](auto step) {
+    for (ContextCache* cache : living.caches()) {
+      if (!cache->still_pages().any_away() || cache->timeline().broken()) continue;
+      const CurrentContext current(state.driver, cache->context());
+      const Status status = current.status().ok() ? step(*cache) : current.status();
+      // After a sticky error the driver reports the fault to the program itself.
+      if (status.ok() || is_sticky(status.code())) continue;
+      *short_of = cache;
+      return status;
+    }
+    return Status();
+  };
+  Status woken = CUDA_ERROR_OUT_OF_MEMORY;
+  try {
+    living.add(state.all());
+    woken = each([](ContextCache& cache) {
+      const Status mended = cache.still_pages().cutter.mend();
+      return mended.ok() ? cache.sleeping_pages().make() : mended;
+    });
+    if (woken.ok())
+      woken = each([&](ContextCache& cache) {
+        return cache.sleeping_pages().any()
+                   ? cache.sleeping_pages().wake(state.sleeping.store(), changed, why)
+                   : Status();
+      });
+  } catch (...) {
+    woken = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (woken.ok()) return woken;
+  for (ContextCache* cache : living.caches()) {
+    const CurrentContext current(state.driver, cache->context());
+    cache->sleeping_pages().unmake();
+  }
+  return woken;
 }
 
 // Returns what is cached on the device, here and in neighbours.
@@ -61,24 +98,11 @@ void wake_up(Allocator::State& state) {
   const Nanoseconds start = state.driver.now();
   Nanoseconds next_line = start;
   for (;;) {
-    Status last;
     std::string why;  // the contents cannot be read
     Bytes changed = 0;
     ContextCache* short_of = nullptr;
-    try {
-      visit_living(state.all(), [&](ContextCache& cache) {
-        if (!cache.still_pages().any_away() || cache.timeline().broken()) return;
-        const CurrentContext current(state.driver, cache.context());
-        const Status woken =
-            current.status().ok() ? bring_back(state, cache, &changed, &why) : current.status();
-        // After a sticky error the driver reports the fault to the program itself.
-        if (woken.ok() || is_sticky(woken.code())) return;
-        last = woken;
-        short_of = &cache;
-      });
-    } catch (...) {
-      last = CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    const Nanoseconds began = state.driver.now();
+    const Status last = bring_back(state, &changed, &why, &short_of);
     state.sleeping.changed.fetch_add(changed);
     if (last.ok()) break;
     const Nanoseconds now = state.driver.now();
@@ -96,7 +120,9 @@ void wake_up(Allocator::State& state) {
       });
     }
     if (short_of != nullptr && why.empty()) make_room(state, *short_of);
-    state.driver.rest(kBetweenTries);
+    // Random, and longer than a try, so that two processes do not collide again and again.
+    const Nanoseconds took = std::min(now - began, kLongTry);
+    state.driver.rest(kBetweenTries + state.driver.now() % (4 * took + 1));
   }
   // Where a stream stays barred, its first submission finds the gate open.
   const Bytes bytes = state.sleep_gate.asleep.exchange(0);

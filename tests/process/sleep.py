@@ -8,7 +8,7 @@ import tempfile
 import time
 
 import program
-from actor import Actor, open_files
+from actor import DONE, Actor, ask, connect, open_files, services
 from program import PATHS, Case
 
 PATHS.command = ""
@@ -145,6 +145,56 @@ class Sleep(Case):
             self.assertEqual(waking.wait(60), 0, waking.stderr.read())
         first.ok("device 0")
         self.assertEqual(first.ok("check 0 7"), ["0"])
+
+    def stop(self, actor):
+        os.kill(actor.pid, signal.SIGSTOP)
+        self.assertTrue(self.wait_until(lambda: self.state_of(actor) == "T"))
+
+    @staticmethod
+    def state_of(actor):
+        with open(f"/proc/{actor.pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0]
+
+    def answer_at_once(self, actor, verb):
+        (name,) = services(actor.pid)
+        with connect(name, timeout=1) as link:
+            return ask(link, verb)
+
+    def test_two_that_wake_in_the_room_for_one_do_not_share_it(self):
+        """Each may have found half of the room, and must not keep it from the other."""
+        first, second = self.filled(), self.actor()
+        self.put_to_sleep(first)
+        second.ok(f"alloc {FIRST}")
+        second.ok("fill 0 9")
+        second.ok("sync")
+        self.put_to_sleep(second)
+        holds = self.actor()
+        holds.ok(f"alloc {64 * MIB}")
+        self.asks_to_wake(first)
+        self.stop(first)
+        self.addCleanup(os.kill, first.pid, signal.SIGCONT)
+        holds.ok("free 0")
+        holds.ok("empty")
+        self.asks_to_wake(second)
+        os.kill(first.pid, signal.SIGCONT)
+        awake, end = [], time.monotonic() + 20
+        while not awake and time.monotonic() < end:
+            for actor in (first, second):
+                self.assertEqual(self.answer_at_once(actor, "ping")[0], DONE)
+                self.assertEqual(self.answer_at_once(actor, "stat json 0")[0], DONE)
+            time.sleep(0.05)
+            awake = [each for each in (first, second) if self.answer_at_once(each, "wake")[1] == "awake"]
+        self.assertEqual(len(awake), 1, "none has come back")
+        (other,) = {first, second} - set(awake)
+        values = {first: 7, second: 9}
+        self.assertEqual(awake[0].ok(f"check 0 {values[awake[0]]}"), ["0"])
+        awake[0].quit()
+        self.assertEqual(custash("wake", other.pid).stdout, f"{other.pid}: awake\n")
+        self.assertEqual(other.ok(f"check 0 {values[other]}"), ["0"])
+
+    def asks_to_wake(self, actor):
+        self.assertEqual(self.answer_at_once(actor, "wake")[1], "waking")
+        time.sleep(0.3)  # it takes what it finds
 
     def test_a_request_that_waits_for_work_gives_way_to_the_end_of_a_context(self):
         first = self.filled()

@@ -3,6 +3,7 @@
 // too early or too late. The simulator holds real bytes here.
 #include "allocator/sleep/sleep.hpp"
 
+#include "allocator/base/scope.hpp"
 #include "allocator/memory/host_store.hpp"
 #include "allocator/peer_processes.hpp"
 #include "tests/unit/contents.hpp"
@@ -154,6 +155,43 @@ TEST_CASE("where the device is full waking waits for room", "[unit][sleep]") {
   CHECK(sim::faults().empty());
   CHECK(is_all(seen, 600_MiB, 4));
   bed.free(p);
+}
+
+TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit][sleep]") {
+  static std::vector<Bytes> while_waiting;
+  Bed bed(with_bytes());
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(100_MiB);
+  bed.launch(nullptr, writes(p, 100_MiB, 4));
+  Address q = 0;
+  const CUcontext second = make_context(1);
+  REQUIRE(bed.allocator->allocate(second, 100_MiB, &q).ok());
+  bed.launch(nullptr, writes(q, 100_MiB, 5));
+  REQUIRE(sim::used(1) >= 100_MiB);
+  const auto pages = sim::count("cuMemCreate");
+  PeerProcesses(*bed.allocator).set_neighbours([](int, Bytes) -> Bytes {
+    while_waiting.push_back(sim::used(0) + sim::used(1));
+    return 0;
+  });
+  for (const auto call : {decltype(pages){1}, pages / 2, pages}) {
+    REQUIRE(sleep.go({}).asleep);
+    const Bytes left = sim::used(0) + sim::used(1);
+    while_waiting.clear();
+    sim::fail_symbol("cuMemCreate", call, CUDA_ERROR_OUT_OF_MEMORY);
+    sleep.wake();
+    CHECK(while_waiting == std::vector<Bytes>{left});
+    CHECK(sleep.state() == SleepState::Awake);
+  }
+  const auto holds = [&](CUcontext context, Address address, int value) {
+    const CurrentContext current(bed.sim.driver(), context);
+    std::string seen;
+    bed.launch(nullptr, reads(address, 100_MiB, &seen));
+    sim::run_all();
+    return is_all(seen, 100_MiB, value);
+  };
+  CHECK(holds(bed.sim.context(), p, 4));
+  CHECK(holds(second, q, 5));
+  CHECK(sim::faults().empty());
 }
 
 TEST_CASE("a process that sleeps twice has one reserve of host memory", "[unit][sleep]") {
