@@ -27,13 +27,6 @@ void PeerProcesses::set_neighbours(Ask ask) {
   core_.state_->ask_neighbours = ask;
 }
 
-// In vain where it is the limit that stands in the way.
-bool Allocator::State::neighbours_gave(CUdevice device, Bytes bytes) {
-  const Bytes wanted = align_up(bytes, kPageBytes);
-  return ask_neighbours != nullptr && captures_open.load() == 0 &&
-         budget(device).room() >= wanted && ask_neighbours(device, wanted) != 0;
-}
-
 bool PeerProcesses::offer(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
   ContextCache* cache = core_.state_->owner(base);
   return cache != nullptr &&

@@ -177,11 +177,7 @@ struct Allocator::State {
   };
 
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
-  bool neighbours_gave(CUdevice device, Bytes bytes);
   Bytes (*deep_trim)(State& state, CUdevice device, Nanoseconds patience) = nullptr;
-  bool cut_pages(CUdevice device, Bytes bytes);
-  bool free_unnamed(CUdevice device);
-  bool call_oom_hooks(CUdevice device, Bytes bytes);
   void tell_out_of_memory(ContextCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 

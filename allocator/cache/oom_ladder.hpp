@@ -33,13 +33,17 @@ class OomLadder {
  private:
   Status grow(const Request& request, Address* out);
   bool find_before_growing(const Request& request, Address* out);
-  Status climb(const Request& request, Status first, Address* out);
+  Status climb(const Request& request, Address* out);
   bool search_all(const Request& request, Address* out);
-  bool rung_poll(const Request& request, Address* out);
-  bool rung_wait(const Request& request, Address* out);
-  bool rung_wait_all(const Request& request, Address* out);
-  Status rung_trim(const Request& request, TrimRequest trim_request, Address* out);
-  bool rung_gap(const Request& request, Address* out);
+  // A rung: success is memory, out of memory leads to the next rung, other errors end the
+  // climb.
+  using Rung = Status (OomLadder::*)(const Request& request, Address* out);
+  static const Rung kRungs[5];
+  Status take_passed(const Request& request, Address* out);
+  Status wait_for_frees(const Request& request, Address* out);
+  Status wait_for_limbo(const Request& request, Address* out);
+  Status trim(const Request& request, Address* out);
+  Status take_gap(const Request& request, Address* out);
 
   CacheCore& core_;
   BlockSearch& search_;

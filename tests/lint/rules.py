@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The names of allocator/base/rule.hpp, the questions in the sources and the rows of docs/testing.md are the same."""
+"""The names of allocator/base/rule.hpp, the questions in the sources and the rows of docs/testing.md are the same.
+So are the rungs of the out-of-memory ladder in the sources, in decision 18 and in the picture of docs/how-it-works.md."""
 import os
 import re
 import sys
@@ -11,6 +12,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
 from mutants import finders_of, rows_of  # noqa: E402
 
 LIST = "allocator/base/rule.hpp"
+LADDER = ("allocator/cache/oom_ladder.cpp", "allocator/oom_ladder.cpp")
+LADDER_PAGES = ("docs/decisions/18-ladder.md", "docs/how-it-works.md")
 FEWEST_WORDS = 12  # of a proof
 
 
@@ -43,8 +46,32 @@ def problems_of(header, texts, page):
     return problems
 
 
+def ladder_problems(sources, decision, picture):
+    """The list must have each rung in order, and the picture an arrow from each to the next."""
+    rungs = [name for text in sources for table in re.findall(r"\bkRungs\[\] = \{(.*?)\};", text, re.S)
+             for name in re.findall(r"(\w+),", table)]
+    rows = [(int(number), name) for number, name in re.findall(r"^(\d+)\. `(\w+)`:", decision, re.M)]
+    problems = [] if rungs and rows == list(enumerate(rungs, 1)) else [f"{LADDER_PAGES[0]}: the rungs are {rungs}"]
+    picture = picture[picture.find("  no["):].partition("```")[0]
+    arrows = re.findall(r"^  (\w+)(?:\[.*\])? --> (\w+)\[", picture, re.M)
+    wanted = list(zip(["no", *rungs], [*rungs, "full"]))
+    return problems + ([] if arrows == wanted else [f"{LADDER_PAGES[1]}: the picture of the ladder has not the rungs {rungs}"])
+
+
+def self_test_of_ladder():
+    sources = ["R kRungs[] = {\n    &L::one,\n    &L::two,\n};", "R* kRungs[] = {\n    three,\n};"]
+    decision = "1. `one`: x;\n2. `two`: x;\n3. `three`: x.\n"
+    picture = '  no["x y"] --> one["x"]\n  one --> two["x"]\n  two --> three["x"]\n  three --> full["x"]\n```\n  a --> b["x"]\n'
+    assert not ladder_problems(sources, decision, picture), ladder_problems(sources, decision, picture)
+    for bad in [(sources[:1], decision, picture), (sources[::-1], decision, picture),
+                (sources, decision.replace("`two`", "`too`"), picture), (sources, decision.replace("3.", "4."), picture),
+                (sources, decision, picture.replace("  two --> three", "  one --> three")), (["", ""], "", picture)]:
+        assert ladder_problems(*bad), bad
+
+
 def self_test():
     """Each planted fault is found, and what is right is not."""
+    self_test_of_ladder()
     header = "  RULE(one) \\\n  RULE(two)\n"
     texts = {"a.cpp": "holds(Rule::one)", "b.cpp": "x && holds(Rule::two)"}
     page = ('## Rules removed one by one\n\n| rule | file | what | by |\n| --- | --- | --- | --- |\n'
@@ -65,7 +92,9 @@ def main():
     texts = {path: read(path) for path in files("allocator", "pinned", "interpose", ends=(".hpp", ".cpp"))
              if path != LIST}
     header = read(LIST)
-    finish(problems_of(header, texts, read("docs/testing.md")), header.count("  RULE("))
+    problems = problems_of(header, texts, read("docs/testing.md"))
+    problems += ladder_problems([texts[path] for path in LADDER], *map(read, LADDER_PAGES))
+    finish(problems, header.count("  RULE("))
 
 
 main()
