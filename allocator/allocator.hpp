@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Allocator: the facade of the core. Its other headers for the folders above: submission.hpp,
-// peer_processes.hpp, work_in_flight.hpp, memory_limits.hpp and charged_memory.hpp. It routes
-// each call by context or address to the ContextCache of one context. Thread safe throughout;
-// no lock is held across a driver call. Created once and never destroyed.
+// peer_processes.hpp, work_in_flight.hpp, memory_limits.hpp, charged_memory.hpp and those of
+// sleep/. It routes each call by context or address to the ContextCache of one context. Thread
+// safe throughout; no lock is held across a driver call. Created once and never destroyed.
 #pragma once
 
 #include "allocator/base/config.hpp"

@@ -4,6 +4,7 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/thread.hpp"
+#include "allocator/base/words.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -48,8 +49,6 @@ bool ask_neighbours(Allocator::State& state, ContextCache& cache, Bytes bytes) {
 // Free memory in pages that are partly in use, where there is enough of it. It waits for work
 // that the driver would not wait for, so not for long.
 bool cut_pages(Allocator::State& state, ContextCache& cache, Bytes bytes) {
-  constexpr std::uint32_t kSeconds = 1;
-  constexpr Nanoseconds kSecond = 1'000'000'000;
   if (state.deep_trim == nullptr) return false;
   const CUdevice device = cache.device();
   Bytes gain = 0;
@@ -60,8 +59,8 @@ bool cut_pages(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   if (gain == 0 || state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS) return false;
   if (std::min<Bytes>(free, state.budget(device).room()) + gain < align_up(bytes, kPageBytes))
     return false;
-  const Nanoseconds patience = std::min(state.config.patience, kSeconds) * kSecond;
-  return state.deep_trim(state, device, patience) != 0;
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  return state.deep_trim(state, device, std::min(state.config.patience, 1U) * kSecond) != 0;
 }
 
 // Blocks that the program has freed, and that are held for graphs although no call in them
@@ -83,6 +82,26 @@ bool call_hooks(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   for (const Allocator::State::OomHook& hook : hooks)
     again |= hook.call(cache.device(), bytes, hook.data) != 0;
   return again;
+}
+
+void tell_out_of_memory(Allocator::State& state, ContextCache& cache, Bytes bytes) {
+  cache.report().count_oom();
+  const DeviceBudget& held = state.budget(cache.device());
+  std::string text = "out of memory on device " + std::to_string(cache.device()) + ": " +
+                     std::to_string(bytes) + " bytes asked for; " +
+                     cache.report().describe_use();
+  if (const Bytes kept = cache.freed_blocks().held_bytes(); kept != 0)
+    text += ", " + in_mib(kept) + " freed but held for CUDA graphs";
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (state.driver.mem_get_info(&free, &total) == CUDA_SUCCESS) {
+    const Bytes known = free + held.held();
+    text += "; the device has " + in_mib(total) + ", " + in_mib(free) + " free, " +
+            in_mib(total - std::min<Bytes>(total, known)) + " held by others";
+  }
+  if (held.limit() != ~0ULL) text += "; limit " + in_mib(held.limit());
+  set_last_error(text);
+  log(LogLevel::Warn, "event=out_of_memory reason=\"" + text + "\"");
 }
 
 // docs/decisions/18-ladder.md has a line for each.
@@ -115,29 +134,8 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
     if (rung(*this, cache, bytes)) status = allocate();
     if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   }
-  tell_out_of_memory(cache, bytes);
+  tell_out_of_memory(*this, cache, bytes);
   return status;
-}
-
-void Allocator::State::tell_out_of_memory(ContextCache& cache, Bytes bytes) {
-  cache.report().count_oom();
-  const auto mib = [](Bytes amount) { return std::to_string(amount >> 20U) + " MiB"; };
-  const DeviceBudget& held = budget(cache.device());
-  std::string text = "out of memory on device " + std::to_string(cache.device()) + ": " +
-                     std::to_string(bytes) + " bytes asked for; " +
-                     cache.report().describe_use();
-  if (const Bytes kept = cache.freed_blocks().held_bytes(); kept != 0)
-    text += ", " + mib(kept) + " freed but held for CUDA graphs";
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (driver.mem_get_info(&free, &total) == CUDA_SUCCESS) {
-    const Bytes known = free + held.held();
-    text += "; the device has " + mib(total) + ", " + mib(free) + " free, " +
-            mib(total - std::min<Bytes>(total, known)) + " held by others";
-  }
-  if (held.limit() != ~0ULL) text += "; limit " + mib(held.limit());
-  set_last_error(text);
-  log(LogLevel::Warn, "event=out_of_memory reason=\"" + text + "\"");
 }
 
 bool Allocator::relieve(CUcontext context) {

@@ -2,7 +2,6 @@
 #include "allocator/peer_processes.hpp"
 
 #include "allocator/base/scope.hpp"
-#include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>

@@ -178,7 +178,6 @@ struct Allocator::State {
 
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   Bytes (*deep_trim)(State& state, CUdevice device, Nanoseconds patience) = nullptr;
-  void tell_out_of_memory(ContextCache& cache, Bytes bytes);
   std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 
   // So that each end finds what its begin has counted, whatever became of the stream since.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "pinned/sleep_file.hpp"
 
+#include "allocator/base/words.hpp"
+
 #include <cerrno>
 #include <climits>
 #include <cstdint>
@@ -138,7 +140,7 @@ bool SleepFile::take(Bytes bytes, Bytes* at, std::string* why) {
       code = 0;
   if (code != 0) {
     *why = folder_ + ": " + std::to_string(bytes >> 20U) + " MiB more cannot be reserved (" +
-           words_of(code) + "), has " + std::to_string(room() >> 20U) + " MiB";
+           words_of(code) + "), has " + in_mib(room());
     if (taken_ == 0) close();
     return false;
   }

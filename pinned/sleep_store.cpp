@@ -2,6 +2,7 @@
 #include "pinned/sleep_store.hpp"
 
 #include "allocator/base/log.hpp"
+#include "allocator/base/words.hpp"
 #include "allocator/memory/saved_bytes.hpp"
 
 #include <algorithm>
@@ -30,13 +31,9 @@ Bytes take_of(std::atomic<Bytes>& used, Bytes most, Bytes bytes) {
   }
 }
 
-std::string mib(Bytes bytes) {
-  return std::to_string(bytes >> 20U) + " MiB";
-}
-
 bool can_hold(const PinnedPiece& piece, PinnedPiece::State state, std::string* why) {
   if (state == PinnedPiece::State::Pinned || state == PinnedPiece::State::Pageable) return true;
-  const std::string size = mib(piece.range.size);
+  const std::string size = in_mib(piece.range.size);
   *why = state == PinnedPiece::State::NotPinned
              ? "host memory: the driver does not pin " + size +
                    ", and sleep_memory: has no room for them"
@@ -64,10 +61,10 @@ Bytes SleepStore::host_room() const {
 bool SleepStore::has_room(Bytes bytes, std::string* why) {
   const Bytes host = host_room();
   if (bytes <= host) return true;
-  *why = "host memory: needs " + mib(bytes) + ", has " + mib(host);
+  *why = "host memory: needs " + in_mib(bytes) + ", has " + in_mib(host);
   if (config_.sleep_dir.empty()) return false;
   const Bytes disk = file_.room();
-  *why += "; " + config_.sleep_dir + ": has " + mib(disk);
+  *why += "; " + config_.sleep_dir + ": has " + in_mib(disk);
   return bytes - host <= disk;
 }
 
@@ -111,7 +108,7 @@ bool SleepStore::make(std::string* why) {
   if (bytes == 0) return true;
   // Pieces may be left from a try whose memory others have taken since.
   if (const Bytes room = less(available_host_memory(), kLeftToMachine); room < bytes) {
-    *why = "host memory: needs " + mib(bytes) + ", has " + mib(room);
+    *why = "host memory: needs " + in_mib(bytes) + ", has " + in_mib(room);
     return false;
   }
   workers_.start(config_.pinned_threads);

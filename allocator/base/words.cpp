@@ -72,6 +72,10 @@ std::optional<Bytes> parse_size(std::string_view text) {
   return (whole << *shift) + (part << *shift) / denominator;
 }
 
+std::string in_mib(Bytes bytes) {
+  return std::to_string(bytes >> 20U) + " MiB";
+}
+
 bool same_word(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
     return lower(x) == lower(y);

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace custash {
@@ -14,6 +15,9 @@ namespace custash {
 // A number of bytes: "2000000", "512M", "1.5g", "100MiB". K, KB and KiB all mean 1,024, and so
 // on up to T, in upper or lower case. nullopt for any other text.
 std::optional<Bytes> parse_size(std::string_view text);
+
+// In MiB, rounded down: "12 MiB".
+std::string in_mib(Bytes bytes);
 
 // Whether two words differ only in the case of their letters.
 bool same_word(std::string_view a, std::string_view b);

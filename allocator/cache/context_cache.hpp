@@ -11,7 +11,7 @@
 #include "allocator/cache/oom_ladder.hpp"
 #include "allocator/cache/peer_grants.hpp"
 #include "allocator/cache/sampler.hpp"
-#include "allocator/cache/still_pages.hpp"
+#include "allocator/cache/sleeping_pages.hpp"
 #include "allocator/cache/stream_ends.hpp"
 #include "allocator/cache/surviving_pages.hpp"
 

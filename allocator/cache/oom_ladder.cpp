@@ -27,8 +27,17 @@ const OomLadder::Rung OomLadder::kRungs[] = {
 
 Status OomLadder::grow_or_climb(const Request& request, Address* out) {
   const CancellationOff off;
-  const Status grown = grow(request, out);
-  return grown.code() == CUDA_ERROR_OUT_OF_MEMORY ? climb(request, out) : grown;
+  Status status = grow(request, out);
+  if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
+  {
+    CacheLock lock(core_.mutex);
+    ++core_.stats.num_alloc_retries;
+  }
+  for (const Rung rung : kRungs) {
+    status = (this->*rung)(request, out);
+    if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) break;
+  }
+  return status;
 }
 
 Status OomLadder::grow(const Request& request, Address* out) {
@@ -49,18 +58,6 @@ bool OomLadder::find_before_growing(const Request& request, Address* out) {
   if (!waiting || core_.timeline.capturing()) return false;
   waits_.wait_for_frees().ignore();  // broken() tells
   return search_all(request, out) || (waits_.wait_for_all_frees() && search_all(request, out));
-}
-
-Status OomLadder::climb(const Request& request, Address* out) {
-  {
-    CacheLock lock(core_.mutex);
-    ++core_.stats.num_alloc_retries;
-  }
-  for (const Rung rung : kRungs) {
-    const Status status = (this->*rung)(request, out);
-    if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
-  }
-  return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 bool OomLadder::search_all(const Request& request, Address* out) {

@@ -33,7 +33,6 @@ class OomLadder {
  private:
   Status grow(const Request& request, Address* out);
   bool find_before_growing(const Request& request, Address* out);
-  Status climb(const Request& request, Address* out);
   bool search_all(const Request& request, Address* out);
   // A rung: success is memory, out of memory leads to the next rung, other errors end the
   // climb.

@@ -214,14 +214,10 @@ Status SleepingPages::give_access() {
   for (std::size_t i = 0; i < sleepers_.size();) {
     const Address begin = sleepers_[i].page.address;
     Address end = begin;
-    for (; i < sleepers_.size() && sleepers_[i].page.address == end; ++i) {
-      if (sleepers_[i].page.size == 0) break;
-      end += sleepers_[i].page.size;
-    }
-    if (end == begin) {
-      ++i;
-      continue;
-    }
+    do {
+      end += sleepers_[i++].page.size;
+    } while (i < sleepers_.size() && sleepers_[i].page.address == end);
+    if (end == begin) continue;
     for (const CUdevice device : devices) {
       const Status status = core_.memory.give_access(
           begin, end - begin, device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "allocator/cache/page_contents.hpp"
+#include "allocator/cache/page_cutter.hpp"
 #include "allocator/cache/segments.hpp"
 #include "allocator/cache/staying_pages.hpp"
 #include "allocator/heap/page_cut.hpp"
@@ -84,6 +85,24 @@ class SleepingPages {
   std::size_t portion_ = 0;          // the first sleeper of the last portion
   PageContents contents_;
   std::atomic<Bytes> bytes_{0};
+};
+
+// What happens to the pages of a context while the process stands still: they go to sleep, or
+// are cut. Part of a ContextCache, which guards its parts.
+struct StillPages {
+  StillPages(CacheCore& core, FreedBlocks& freed, StalePages& stale, Segments& segments)
+      : staying(core, freed, stale),
+        stream(core.driver),
+        sleeping(core, segments, staying, stream),
+        cutter(core, segments, staying, stream) {}
+
+  // Memory is away that a submission may need.
+  [[nodiscard]] bool any_away() const { return sleeping.any() || cutter.any(); }
+
+  StayingPages staying;
+  CopyStream stream;
+  SleepingPages sleeping;
+  PageCutter cutter;
 };
 
 }  // namespace custash

@@ -27,8 +27,6 @@ struct SleepSums {
     refused += other.refused;
     return *this;
   }
-
-  [[nodiscard]] Bytes awake() const { return plain + exported + registered + refused; }
 };
 
 struct CutSums {
@@ -37,15 +35,6 @@ struct CutSums {
   Bytes copied = 0;    // contents that were copied for it
   Bytes unmapped = 0;  // pages that the driver would not map again; the next submission retries
   SleepSums stays;     // pages that stay whole; of the other sums nothing
-
-  CutSums& operator+=(const CutSums& other) {
-    trimmed += other.trimmed;
-    given += other.given;
-    copied += other.copied;
-    unmapped += other.unmapped;
-    stays += other.stays;
-    return *this;
-  }
 };
 
 }  // namespace custash

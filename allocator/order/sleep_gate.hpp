@@ -15,8 +15,7 @@ enum class SleepState : std::uint32_t { Awake, GoingToSleep, Asleep, Waking };
 
 class SleepGate {
  public:
-  // Set once, before the gate is ever closed. `wake` ends with the state Awake, or
-  // with Asleep where the memory cannot come back yet: then it is called again.
+  // Set once, before the gate is ever closed. `wake` ends with the state Awake.
   void set_waker(void (*wake)(void*), void* data) {
     wake_ = wake;
     data_ = data;

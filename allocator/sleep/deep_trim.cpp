@@ -2,11 +2,11 @@
 #include "allocator/sleep/deep_trim.hpp"
 
 #include "allocator/base/log.hpp"
+#include "allocator/base/words.hpp"
 #include "allocator/registry.hpp"
 #include "allocator/sleep/standstill.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace custash {
 namespace {

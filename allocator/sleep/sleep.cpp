@@ -4,25 +4,18 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/base/words.hpp"
 #include "allocator/registry.hpp"
 #include "allocator/sleep/standstill.hpp"
-#include "allocator/sleep/waking.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace custash {
+
 const char* sleep_state_name(SleepState state) {
-  switch (state) {
-    case SleepState::Awake:
-      return "awake";
-    case SleepState::GoingToSleep:
-      return "going to sleep";
-    case SleepState::Asleep:
-      return "asleep";
-    default:
-      return "waking";
-  }
+  constexpr const char* kNames[] = {"awake", "going to sleep", "asleep", "waking"};
+  return kNames[static_cast<std::size_t>(state)];
 }
 
 namespace {
@@ -36,113 +29,97 @@ std::string what_stays(const SleepSums& sums) {
   return text;
 }
 
-}  // namespace
-
 // One attempt to go to sleep. Its destructor undoes what is not finished.
-class Sleep::Attempt {
- public:
-  Attempt(Allocator::State& state, const SleepRequest& request, SleepAnswer& answer)
-      : state_(state), still_(state, request), answer_(answer) {
-    answer = {};
-  }
-
+struct Attempt {
   ~Attempt() {
-    cancel();
-    still_.open();
-    state_.sleeping.store().stop();
+    if (chosen) {
+      for (ContextCache* cache : still.caches())
+        cache->sleeping_pages().cancel();
+    }
+    still.open();
+    store.stop();
   }
 
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
-
-  // Empty: done. Else why not.
+  // Each: empty if it is done, else why not.
   std::string run();
-
-  [[nodiscard]] bool again() const { return again_; }
-
- private:
   std::string reserve();
   std::string save();
-  void cancel();
 
-  Allocator::State& state_;
-  Standstill still_;
-  SleepAnswer& answer_;
-  bool chosen_ = false;
-  bool again_ = false;
+  const Driver& driver;
+  HostStore& store;
+  SleepAnswer& answer;
+  Standstill still;
+  bool chosen = false;
+  bool again = false;
 };
 
-std::string Sleep::Attempt::run() {
+std::string Attempt::run() {
   std::string why = reserve();
-  if (why.empty()) why = still_.begin(true);
+  if (why.empty()) why = still.begin(true);
   if (why.empty()) why = save();
   if (!why.empty()) return why;
   Bytes away = 0;
-  for (ContextCache* cache : still_.caches())
+  for (ContextCache* cache : still.caches())
     away += cache->sleeping_pages().bytes() + cache->still_pages().cutter.unmapped();
-  still_.leave_asleep(away);
-  answer_.standstill = still_.lasts();
+  still.leave_asleep(away);
+  answer.standstill = still.lasts();
   return {};
 }
 
-std::string Sleep::Attempt::reserve() {
+std::string Attempt::reserve() {
   std::string why;
-  const bool done = still_.each_chosen([&](ContextCache& cache) {
+  const bool done = still.each_chosen([&](ContextCache& cache) {
     PageContents& contents = cache.sleeping_pages().contents();
     const Bytes bytes = cache.sleeping_pages().reserve_for(cache.sleeping_pages().needed());
     const Bytes more = bytes - std::min(bytes, contents.reserved());
-    if (!state_.sleeping.store().has_room(more, &why)) return false;
-    const RelaxedCapture relaxed(state_.driver);
-    if (contents.reserve(state_.sleeping.store(), bytes, &why)) return true;
+    if (!store.has_room(more, &why)) return false;
+    const RelaxedCapture relaxed(driver);
+    if (contents.reserve(store, bytes, &why)) return true;
     if (why.empty())
       why = "host memory: needs " + in_mib(bytes) + ", and the system refuses it";
     return false;
   });
-  if (done && state_.sleeping.store().make(&why)) return {};
+  if (done && store.make(&why)) return {};
   return why.empty() ? "a context cannot be made current" : why;
 }
 
-std::string Sleep::Attempt::save() {
+std::string Attempt::save() {
   // Cached memory goes first. What the driver refuses stays.
-  still_.each_chosen([](ContextCache& cache) {
+  still.each_chosen([](ContextCache& cache) {
     cache.trim({.plain = PlainTrim::WhenIdle}).ignore();
     return true;
   });
-  chosen_ = true;
+  chosen = true;
   bool fits = true;
-  bool copied = still_.each_chosen([&](ContextCache& cache) {
-    fits = cache.sleeping_pages().choose(&answer_.sums);
+  bool copied = still.each_chosen([&](ContextCache& cache) {
+    fits = cache.sleeping_pages().choose(&answer.sums);
     return fits;
   });
   if (!fits) {
-    again_ = true;
+    again = true;
     return "the program allocates faster than host memory can be reserved";
   }
-  if (answer_.sums.asleep == 0) {
-    if (still_.was_asleep()) {
-      answer_.already = true;
+  if (answer.sums.asleep == 0) {
+    if (still.was_asleep()) {
+      answer.already = true;
       return "the process is asleep";
     }
-    const std::string stays = what_stays(answer_.sums);
+    const std::string stays = what_stays(answer.sums);
     return stays.empty() ? "there is no device memory" : "all stays awake: " + stays;
   }
   std::string why;
-  copied = copied && still_.each_chosen([&](ContextCache& cache) {
-    return cache.sleeping_pages().copy_out(state_.sleeping.store(), &answer_.sums, &why).ok();
+  copied = copied && still.each_chosen([&](ContextCache& cache) {
+    return cache.sleeping_pages().copy_out(store, &answer.sums, &why).ok();
   });
   if (!copied) return why.empty() ? "the driver refuses to copy" : why;
-  if (still_.disturbed()) return "the program has submitted work meanwhile";
-  chosen_ = false;
-  for (ContextCache* cache : still_.caches())
-    cache->sleeping_pages().give_back(&answer_.sums);
+  if (still.disturbed()) return "the program has submitted work meanwhile";
+  chosen = false;
+  for (ContextCache* cache : still.caches())
+    cache->sleeping_pages().give_back(&answer.sums);
   return {};
 }
 
-void Sleep::Attempt::cancel() {
-  if (!chosen_) return;
-  for (ContextCache* cache : still_.caches())
-    cache->sleeping_pages().cancel();
-}
+}  // namespace
 
 void Sleep::set_store(HostStore& store) {
   state_.sleeping.set_store(store);
@@ -165,13 +142,14 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   std::string why;
   constexpr int kTries = 3;
   for (int i = 0; i < kTries; ++i) {
-    Attempt attempt(state_, request, answer);
+    answer = {};
+    Attempt attempt{state_.driver, state_.sleeping.store(), answer, {state_, request}};
     try {
       why = attempt.run();
     } catch (...) {
       why = "host memory: none is left";
     }
-    if (!attempt.again()) break;
+    if (!attempt.again) break;
   }
   if (!state_.sleep_gate.closed()) shrink_saved(state_);  // who woke it could not, beside us
   if (!why.empty()) return refuse(why);

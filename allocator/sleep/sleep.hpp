@@ -57,17 +57,11 @@ class Sleep {
   void keep_awake(Address base, std::uint64_t buffer_id, bool on);
 
  private:
-  class Attempt;
-
   Allocator::State& state_;
 };
 
 // What a user is told of the answer of Sleep::wake, where it is not 0.
 std::string changed_text(Bytes changed);
-
-// The answer of `ask`, to which the memory was there all the while. It may be asked twice.
-template <typename Ask>
-auto ask_awake(Allocator& core, Ask ask);
 
 // The process stays awake while one lives: around a call that needs the mapping of its memory.
 // Not around a submission, which has a way of its own.
@@ -84,6 +78,7 @@ class KeepAwake {
   SleepGate* gate_ = nullptr;
 };
 
+// The answer of `ask`, to which the memory was there all the while. It may be asked twice.
 template <typename Ask>
 auto ask_awake(Allocator& core, Ask ask) {
   return KeepAwake::gate_of(core).while_awake(ask);

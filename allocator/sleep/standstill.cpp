@@ -3,11 +3,10 @@
 #include "allocator/sleep/standstill.hpp"
 
 #include "allocator/base/rule.hpp"
+#include "allocator/base/words.hpp"
 #include "allocator/registry.hpp"
-#include "allocator/sleep/waking.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace custash {
 namespace {
@@ -105,10 +104,6 @@ void Standstill::leave_asleep(Bytes bytes) {
   if (!was_asleep()) state_.sleep_gate.promised.store(0);
   closed_ = false;
   (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Asleep);
-}
-
-std::string in_mib(Bytes bytes) {
-  return std::to_string(bytes >> 20U) + " MiB";
 }
 
 void append(std::string* text, const char* separator, Bytes bytes, const char* of_what) {

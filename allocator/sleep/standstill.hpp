@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Standstill: one attempt to keep the process still, so that its memory may be moved. From
-// close() on new submissions wait at the sleep gate; after wait_until_idle() no work runs and
-// no call needs the memory. Its destructor opens the gate. Belongs to one thread, which has the
+// begin() on new submissions wait at the sleep gate; after it no work runs and no call needs
+// the memory. Its destructor opens the gate. Belongs to one thread, which has the
 // turn (Sleeping::Turn). Sleep, deep trims and the return of idle memory each make one.
 // decision 21. Proved: tests/models/sleep.pml.
 #pragma once
@@ -44,7 +44,7 @@ class Standstill {
   // Closes the gate and waits until nothing runs. Empty: done. Else why not.
   std::string begin(bool asleep_too = false);
 
-  // Undoes close(). The contexts stay until the end of the object.
+  // Opens the gate. The contexts stay until the end of the object.
   void open();
 
   // How long the gate has been closed.
@@ -56,7 +56,7 @@ class Standstill {
   [[nodiscard]] bool disturbed() const;
 
   // The gate stays closed, for `bytes` that are away in all: the next submission wakes it.
-  // Nothing happens where close() was refused.
+  // Nothing happens if the gate could not be closed.
   void leave_asleep(Bytes bytes);
 
   [[nodiscard]] const std::vector<ContextCache*>& caches() const { return contexts_.caches(); }
@@ -92,10 +92,16 @@ bool Standstill::each_chosen(Visit visit) {
   return true;
 }
 
-// For the texts of answers.
-std::string in_mib(Bytes bytes);
+// Waking brings the memory of a process that sleeps back, whatever it takes. By the one thread
+// that made the gate's state Waking. Returns when the memory is there, or when the process
+// ends.
+void wake_up(Allocator::State& state);
 
-// Unless it is 0. The separator comes before it if there is text already.
+// Gives back what kept contents and is not worth keeping. By the thread that has the turn,
+// while the process is awake.
+void shrink_saved(Allocator::State& state);
+
+// Adds an amount to the text of an answer, unless it is 0. The separator comes between two.
 void append(std::string* text, const char* separator, Bytes bytes, const char* of_what);
 
 }  // namespace custash

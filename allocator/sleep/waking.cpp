@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Proved: tests/models/sleep.pml.
-#include "allocator/sleep/waking.hpp"
-
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/base/thread.hpp"

@@ -8,7 +8,7 @@
 //   allocator/order/submissions.cpp: Submissions::activate Submissions::try_activate Submissions::bar Submissions::retire
 //   allocator/order/timeline.cpp: Timeline::bar Timeline::idle_behind_bar Timeline::leave
 //   allocator/sleep/standstill.cpp: Standstill::begin Standstill::close Standstill::wait_until_idle Standstill::leave_asleep
-//   allocator/sleep/sleep.cpp: Sleep::Attempt::run Sleep::Attempt::save Sleep::Attempt::cancel Sleep::wake_within
+//   allocator/sleep/sleep.cpp: Attempt::run Attempt::save Sleep::wake_within
 //   allocator/sleep/waking.cpp: wake_up
 //   allocator/registry.cpp: cache
 //

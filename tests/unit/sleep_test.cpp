@@ -263,7 +263,7 @@ TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOP
   PeerProcesses(*bed.allocator).unpin(block);
   sleep.keep_awake(registered, info.buffer_id, false);
   sleep.wake();
-  CHECK(sleep.go({}).sums.awake() == 0);
+  CHECK_FALSE(says(sleep.go({}), "stays awake"));
   sleep.wake();
   for (const Address each : {open, registered, mine})
     bed.free(each);
