@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Observers of calls. Each is a class of static functions: wants(call) says whether it looks at
-// calls of this entry, and is asked once for each, with a call that has no arguments yet;
-// before(call) returns a token, which after(call, result, token) receives. The driver's
-// function runs in between. A nested call is seen once, because the driver's own calls do not
-// come by here. To add an observer, write the class in a header and name it in `Observers`.
+// calls of this entry, from its role alone, and has no side effects; before(call) returns a
+// token, which after(call, result, token) receives. The driver's function runs in between. A
+// nested call is seen once, because the driver's own calls do not come by here. To add an
+// observer, write the class in a header and name it in `Observers`.
 #pragma once
 
 #include "interpose/check/guard_calls.hpp"
