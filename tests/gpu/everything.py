@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
-PACKED = ("interpose/libcustash.so", "tools/custash*", "tools/demos/bandwidth/bandwidth", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
+PACKED = ("interpose/libcustash*.so", "tools/custash*", "tools/demos/bandwidth/bandwidth", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
           "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/process/check_streams",
           "tests/demo/churn_*")
 AS_THEY_ARE = ("tests/gpu/check_streams_kernels",)
