@@ -25,6 +25,7 @@ std::string open_check_library() {
   std::string why;
   auto* const open = reinterpret_cast<OpenChecks*>(find_check_library(kOpenChecks, &why));
   if (open == nullptr) return why;
+  prepare_unwinder();
   const CheckLibrary* const library = open(&kTable);
   if (std::string_view(library->build) != kBuild)
     return "libcustash-check is of another build of custash";

@@ -2,6 +2,7 @@
 // Makes a Call of each entry's arguments, and puts the observers around the driver's function.
 #include "interpose/check/call.hpp"
 // clang-format off: after entry_points.hpp
+#include "interpose/check/check_time.hpp"
 #include "interpose/check/observers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/row_forms.hpp"
@@ -23,6 +24,11 @@ constexpr bool is_plain_copy(Role role) {
 
 constexpr bool is_box(Role role) {
   return role == Role::CopyBox || role == Role::CopyBoxPeer;
+}
+
+// The host learns nothing of its end.
+constexpr bool is_from_host(Role role) {
+  return role == Role::CopyHostToDevice || role == Role::CopyHostToArray;
 }
 
 // Offsets into arrays may be 0, and a pitch, too.
@@ -68,11 +74,12 @@ void name_work(Call* call, Stream stream, Address first, Address second, View vi
     call->waits = true;
   else
     call->stream = stream;
-  if constexpr (is_copy(kRole)) {
+  if constexpr (is_copy(kRole) && !is_from_host(kRole)) {
     const bool by_target =
         !call->waits && (kRole == Role::CopyDeviceToHost || kRole == Role::Copy);
     if (by_target || !StreamCalls::wants(*call)) return;
     quietly([&] {
+      const streams::CheckTime::Scope timed;
       if (Allocator* const core = process::running()) call->is_visible = view(*core) == Visible;
     });
   }

@@ -66,6 +66,7 @@ constexpr CheckLibrary kLibrary{
 }  // namespace custash
 
 const custash::CheckLibrary* custash_open_checks(const custash::CoreTable* core) {
+  custash::prepare_unwinder();
   custash::core_table = core;
   return &custash::kLibrary;
 }

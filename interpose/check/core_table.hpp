@@ -32,6 +32,8 @@
 #include "pinned/host_reclaim.hpp"
 #include "pinned/host_request.hpp"
 
+#include <unwind.h>
+
 namespace custash {
 
 // Of a method: the object, and its arguments.
@@ -44,6 +46,12 @@ struct CoreTable {
   result(*id) CORE_WITH_SELF(Class, CORE_IN_PARENTHESES params);
 #include "interpose/check/core_table.def"
 };
+
+// Each of the two libraries has an unwinder of its own, and an exception of one may pass frames
+// of the other. GCC's is ready only after its first use.
+inline void prepare_unwinder() {
+  (void)_Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
+}
 
 // Exported by libcustash-check.so under this name.
 using OpenChecks = const CheckLibrary*(const CoreTable* core);

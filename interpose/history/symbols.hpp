@@ -45,10 +45,10 @@ class Symbols {
   std::vector<Frame> frames_;
 };
 
-// A function of custash's own, linked into the program.
 // For this process.
 Symbols symbols_here();
 
+// A function of custash's own, linked into the program.
 bool is_own_function(std::string_view name);
 
 // One of libc's that call main().

@@ -5,6 +5,12 @@
 #include "interpose/api/custash.h"
 #include "interpose/real/dlsym.hpp"
 
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
 #include <dlfcn.h>
 
 namespace custash {
@@ -28,20 +34,52 @@ bool stands_in_front() noexcept {
   return is_first_dlsym();
 }
 
-// Opened by its path, so that another directory's is never found.
-void* find_check_library(const char* function, std::string* why) {
-  constexpr const char* kName = "libcustash-check.so";
-  Dl_info here{};
-  if (dladdr(reinterpret_cast<const void*>(&custash_version), &here) == 0) return nullptr;
-  std::string path = here.dli_fname;
-  path.erase(path.rfind('/') + 1);  // npos + 1 is 0
-  path += kName;
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* const found = library == nullptr ? nullptr : real_dlsym()(library, function);
-  if (found == nullptr) {
-    const char* const said = dlerror();  // and so the program does not see it
-    *why = said != nullptr ? said : path + " is no library of custash";
+namespace {
+
+// The folder of the file that this library was loaded from, as the kernel knows it: the
+// loader's name for it may be relative, or a link.
+std::string own_folder() {
+  std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return "";
+  const auto here = reinterpret_cast<std::uintptr_t>(&custash_version);
+  std::string folder;
+  char* line = nullptr;
+  std::size_t room = 0;
+  while (folder.empty() && ::getline(&line, &room, maps) > 0) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    const std::string_view text = line;
+    if (std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2) continue;
+    if (here < begin || here >= end || text.find('/') == std::string_view::npos) continue;
+    folder = text.substr(text.find('/'), text.rfind('/') + 1 - text.find('/'));
   }
+  std::free(line);
+  (void)std::fclose(maps);
+  return folder;
+}
+
+// By its whole path, so that another directory's is never found.
+void* open_in(const std::string& folder) {
+  return folder.starts_with('/')
+             ? dlopen((folder + "libcustash-check.so").c_str(), RTLD_NOW | RTLD_LOCAL)
+             : nullptr;
+}
+
+}  // namespace
+
+void* find_check_library(const char* function, std::string* why) {
+  const std::string folder = own_folder();
+  void* library = open_in(folder);
+  const char* const said = library == nullptr ? dlerror() : nullptr;
+  *why = said != nullptr ? said : folder + "libcustash-check.so is no library of custash";
+  Dl_info here{};
+  if (library == nullptr &&
+      dladdr(reinterpret_cast<const void*>(&custash_version), &here) != 0) {
+    const std::string_view name = here.dli_fname;  // perhaps a link in another folder
+    library = open_in(std::string(name.substr(0, name.rfind('/') + 1)));
+  }
+  void* const found = library == nullptr ? nullptr : real_dlsym()(library, function);
+  if (found == nullptr) dlerror();  // the program does not see it
   return found;
 }
 

@@ -5,11 +5,13 @@ import mmap
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 
 import actor
 import program
-from program import PATHS, Case
+from program import PATHS, Case, environment, must_load_the_library
 
 CHECKS = ("guard:all,guard_show:true", "check_streams:true,guard_show:true")
 STEPS = ("alloc 1000", "fill 0 7", "free 0", "free 0")
@@ -58,7 +60,42 @@ class CheckLibrary(Case):
 
     def test_a_library_of_something_else(self):
         shutil.copy(os.path.join(PATHS.driver, "libcuda.so.1"), self.checks)
-        self.assertRegex(self.say(CHECKS[0], library=self.copy), "nothing was checked: .*custash_open_checks")
+        self.assertRegex(self.say(CHECKS[0], library=self.copy), "nothing was checked: .*libcustash-check.so is no library of custash")
+
+    def python(self, code, preload, conf="guard:all,guard_show:true", **more):
+        """What CUDA's driver, by ctypes as `d`, was asked. `p` is a place for an address."""
+        begin = ("import ctypes, os, sys; os.chdir('/'); d = ctypes.CDLL('libcuda.so.1'); c, p = ctypes.c_void_p(), ctypes.c_uint64()\n"
+                 "assert not d.cuInit(0) and not d.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0) and not d.cuCtxSetCurrent(c)\n")
+        must_load_the_library(sys.executable)
+        done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=100, check=False,
+                              env=environment(False, LD_PRELOAD=preload, CUSTASH_CONF=conf), **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_a_relative_path_and_a_link(self):
+        """The program's folder changes before CUDA begins."""
+        self.copy_checks()
+        folder = os.path.dirname(self.copy)
+        link = os.path.join(folder, "elsewhere")
+        os.mkdir(link)
+        os.symlink(self.copy, os.path.join(link, NAMES[0]))
+        code = "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000)) and not d.cuMemFree_v2(p)"
+        for preload in (f"./{NAMES[0]}", os.path.join(link, NAMES[0])):
+            self.assertEqual(self.python(code, preload, cwd=folder), "custash: guard: nothing found; 1 allocation was guarded\n")
+
+    def test_host_memory_runs_out(self):
+        """Whichever malloc fails in either library, no exception of one ends the process in the other. Each needs a process: the
+        first exception makes the unwinder ready."""
+        fails = os.path.join(PATHS.programs, "libno_memory.so")
+        code = ("fail, which = ctypes.CDLL(None).fail_malloc_of_custash, {}\n"
+                "for i in range(2): assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(5000))\n"
+                "fail(ctypes.c_long(which))\n"
+                "codes = [d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000))]\n"
+                "if not codes[0]: codes += [d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(1000)), d.cuCtxSynchronize(), d.cuMemFree_v2(p)]\n"
+                "calls = fail(ctypes.c_long(-1))\n"
+                "assert set(codes) <= {{0, 2}} and calls, (codes, calls)")
+        for which in range(0, 40):
+            self.python(code.format(which), f"{PATHS.library}:{fails}")
 
     def test_programs_with_custash_linked_in(self):
         self.assertEqual(self.say(CHECKS[0], name="actor_custash"), "custash: guard: nothing was checked: "

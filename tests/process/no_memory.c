@@ -3,7 +3,10 @@
  * and catches an exception, or on custash's own thread. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #define SHOWN __attribute__((visibility("default")))
 
@@ -12,10 +15,36 @@ static int without_memory;
 static _Thread_local int has_memory;
 static int others_have_none;
 
+enum { kMost = 8 };
+
+static uintptr_t begins[kMost], ends[kMost]; /* code of custash's libraries */
+static _Thread_local int ranges;
+static _Thread_local long custash_calls, failing;
+
 SHOWN void* malloc(size_t bytes);
 
+static int note_code_of_custash(struct dl_phdr_info* module, size_t size, void* data) {
+  (void)size;
+  (void)data;
+  if (strstr(module->dlpi_name, "libcustash") == NULL) return 0;
+  for (int i = 0; i < module->dlpi_phnum && ranges < kMost; ++i) {
+    const ElfW(Phdr)* const part = &module->dlpi_phdr[i];
+    if (part->p_type != PT_LOAD || (part->p_flags & PF_X) == 0) continue;
+    begins[ranges] = module->dlpi_addr + part->p_vaddr;
+    ends[ranges++] = module->dlpi_addr + part->p_vaddr + part->p_memsz;
+  }
+  return 0;
+}
+
+static int must_fail(uintptr_t caller) {
+  for (int i = 0; i < ranges; ++i)
+    if (caller >= begins[i] && caller < ends[i]) return custash_calls++ == failing;
+  return 0;
+}
+
 SHOWN void* malloc(size_t bytes) {
-  const int none = without_memory || (others_have_none && !has_memory);
+  const int none = without_memory || (others_have_none && !has_memory) ||
+                   (ranges != 0 && must_fail((uintptr_t)__builtin_return_address(0)));
   return none ? NULL : __libc_malloc(bytes);
 }
 
@@ -25,6 +54,19 @@ SHOWN void only_this_thread_has_memory(void);
 SHOWN void only_this_thread_has_memory(void) {
   has_memory = 1;
   others_have_none = 1;
+}
+
+/* From then on the Nth malloc that a library of custash's calls on this thread fails; a
+ * negative one: none does. Returns how many there were since the last time. */
+SHOWN long fail_malloc_of_custash(long which);
+
+SHOWN long fail_malloc_of_custash(long which) {
+  const long calls = custash_calls;
+  ranges = 0;
+  if (which >= 0) dl_iterate_phdr(note_code_of_custash, NULL);
+  custash_calls = 0;
+  failing = which;
+  return calls;
 }
 
 /* The status of custash_history_start. */
