@@ -137,7 +137,9 @@ struct Row<kEntry, kNull, CUresult(Args...)> {
       call->stream = stream_of(call->config);
       call->kernel = {std::get<1>(all), std::get<2>(all), std::get<3>(all)};
     } else if constexpr (kRole == Role::LaunchOnDevices) {
-      call->kernels = {std::get<0>(all), std::get<1>(all)};
+      constexpr unsigned kMostDevices = 256;  // the driver refuses more, and no list
+      if (std::get<0>(all) != nullptr && std::get<1>(all) <= kMostDevices)
+        call->kernels = {std::get<0>(all), std::get<1>(all)};
     } else if constexpr (kRole == Role::LaunchGraph || kRole == Role::EndExec) {
       call->executable = std::get<0>(all);
     } else if constexpr (kRole == Role::MakeExec) {
