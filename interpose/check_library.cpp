@@ -12,8 +12,8 @@ namespace {
 #define FUNCTION(id, result, name, params, how, args) \
   .id = [] params -> result { return name args; },
 // The caller holds what the method asks for.
-#define METHOD(id, result, Class, name, params, how, args)   \
-  .id = [] CORE_WITH_SELF(Class, CORE_IN_PARENTHESES params) \
+#define METHOD(id, result, Class, name, params, how, args) \
+  .id = [] CORE_WITH_SELF(Class, IN_PARENTHESES params)    \
             CUSTASH_TSA(no_thread_safety_analysis) -> result { return self.name args; },
 constexpr CoreTable kTable{
 #include "interpose/check/core_table.def"

@@ -40,7 +40,7 @@ class HostSampler {
 
   // The buffer, for a request of sizes Apart. Null: the cache serves it like any other.
   virtual void* allocate(const HostRequest& request) = 0;
-  // A buffer was freed, whoever served it.
+  // Called after each free, also of a buffer that the cache served.
   virtual void freed() = 0;
   // The program has waited for work on the device.
   virtual void waited() = 0;

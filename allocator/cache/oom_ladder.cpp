@@ -87,7 +87,7 @@ Status OomLadder::wait_for_limbo(const Request& request, Address* out) {
                (search_all(request, out) || grow(request, out).ok()));
 }
 
-// First just enough goes back: the driver makes one piece of the freed pages. Then everything.
+// Releases just enough, of which the driver can make one piece, and if that fails everything.
 Status OomLadder::trim(const Request& request, Address* out) {
   const PlainTrim plain = waits_.plain_may_go() ? PlainTrim::Now : PlainTrim::No;
   const Bytes enough = align_up(std::max(request.rounded, kSlabBytes), kPageBytes);

@@ -30,7 +30,7 @@ class Sampler {
 
   // Whether it has served the request. Otherwise the cache serves it like any other.
   virtual bool allocate(const Request& request, Address* out) EXCLUDES(cache_lock) = 0;
-  // A block of the context was freed, whoever served it.
+  // Called after each free in the context, also of a block that the cache served.
   virtual void freed() EXCLUDES(cache_lock) = 0;
   // Releases the pages of its freed blocks whose work is over.
   virtual void collect() EXCLUDES(cache_lock) = 0;

@@ -44,10 +44,6 @@ void reset_locks_after_fork() noexcept {
   graph_uses::reset_lock_after_fork();
 }
 
-void named(Address address, CUstream stream) noexcept {
-  if (streams::on()) streams::named(address, stream);
-}
-
 constexpr CheckLibrary kLibrary{
     .build = kBuild,
     .serve = serve,
@@ -57,7 +53,7 @@ constexpr CheckLibrary kLibrary{
     .reset_locks_after_fork = reset_locks_after_fork,
     .context_ended = guards::context_ended,
     .fault = guards::fault,
-    .named = named,
+    .named = streams::named,
     .nanoseconds = streams::CheckTime::nanoseconds,
     .sampled_calls = streams::CheckTime::sampled,
 };

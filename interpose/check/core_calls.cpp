@@ -9,8 +9,8 @@
   auto custash::name params how->result {             \
     return core_table->id args;                       \
   }
-#define METHOD(id, result, Class, name, params, how, args)       \
-  auto custash::Class::name params how->result {                 \
-    return core_table->id SELF(Class, CORE_IN_PARENTHESES args); \
+#define METHOD(id, result, Class, name, params, how, args)  \
+  auto custash::Class::name params how->result {            \
+    return core_table->id SELF(Class, IN_PARENTHESES args); \
   }
 #include "interpose/check/core_table.def"

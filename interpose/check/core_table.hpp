@@ -21,6 +21,7 @@
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
+#include "interpose/hooks/row_forms.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/check_library.hpp"
@@ -37,13 +38,12 @@
 namespace custash {
 
 // Of a method: the object, and its arguments.
-#define CORE_IN_PARENTHESES(...) __VA_ARGS__
 #define CORE_WITH_SELF(Class, ...) (Class & self __VA_OPT__(, ) __VA_ARGS__)
 
 struct CoreTable {
 #define FUNCTION(id, result, name, params, how, args) result(*id) params;
 #define METHOD(id, result, Class, name, params, how, args) \
-  result(*id) CORE_WITH_SELF(Class, CORE_IN_PARENTHESES params);
+  result(*id) CORE_WITH_SELF(Class, IN_PARENTHESES params);
 #include "interpose/check/core_table.def"
 };
 

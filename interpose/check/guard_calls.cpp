@@ -22,8 +22,8 @@ bool is_checked(Role role) {
          is_between(role, Role::Copy, Role::CopyBoxPeer) || is_set(role);
 }
 
-// The others tell of work that is over.
-bool is_wait(Role role) {
+// It shows that work is over. (Events are not followed.)
+bool ends_work(Role role) {
   return is_between(role, Role::SyncContext, Role::QueryStream);
 }
 
@@ -35,12 +35,6 @@ CUcontext current_context(Allocator& core) {
 
 CUstream handle_of(const Call& call) {
   return guards::handle_of({true, call.stream, call.null});
-}
-
-bool is_capturing(Allocator& core, CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return core.driver().stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
-         status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 void order_fills(Allocator& core, const Call& call) {
@@ -73,7 +67,8 @@ void look(Allocator& core, const Call& call, guards::Work* work) {
   work->stream = handle_of(call);
   work->context = current_context(core);
   work->name = call.name();
-  work->captured = captures::under_way() && is_capturing(core, work->stream);
+  work->captured =
+      captures::under_way() && captures::is_capturing(core, work->stream, call.null);
   work->graph = call.role == Role::LaunchGraph;
   note_kernel(core, call.kernel, work);
   check_rows(call.name(), call.target, work);
@@ -84,7 +79,7 @@ void look(Allocator& core, const Call& call, guards::Work* work) {
 
 bool GuardCalls::wants(const Call& call) {
   if (!config->guard.any()) return false;
-  return is_checked(call.role) || is_wait(call.role) ||
+  return is_checked(call.role) || ends_work(call.role) ||
          (call.is_submission && config->guard_fill);
 }
 

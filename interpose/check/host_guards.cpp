@@ -20,7 +20,8 @@ namespace {
 constexpr Bytes kMostAtRest = 64_MiB;
 constexpr std::size_t kMostBuffersAtRest = 1024;
 
-// Up to when the oldest buffers at rest went there, so that so many stay.
+// Releasing the buffers that came to rest up to the returned time leaves at most `stay` bytes
+// and `buffers` buffers at rest.
 Nanoseconds rest_until(const HostPool& pool, Bytes stay, std::size_t buffers) {
   std::vector<std::pair<Nanoseconds, Bytes>> resting;
   for (const auto& [base, segment] : pool.segments())

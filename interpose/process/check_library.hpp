@@ -30,7 +30,7 @@ struct CheckLibrary {
   void (*fault)(CUresult code) noexcept;
   // The free of this address will wait for the stream, too.
   void (*named)(Address address, CUstream stream) noexcept;
-  // For how long check_streams has kept the program's calls, by so many sampled ones.
+  // How long check_streams has kept the program's calls, estimated from those sampled.
   std::uint64_t (*nanoseconds)();
   std::uint64_t (*sampled_calls)();
 };

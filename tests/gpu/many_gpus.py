@@ -402,7 +402,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=9, help="for all parts together")
     parser.add_argument("--json", help="write what was found here; what programs print goes to FILE.txt")
     parser.add_argument("--driver", default="", help="folder of the simulated driver: for pairs and limit")
-    parser.add_argument("--devices", type=int, default=4, help="so many the simulator has")
+    parser.add_argument("--devices", type=int, default=4, help="devices of the simulator")
     parser.add_argument("--cpu", action="store_true", help="PyTorch without GPUs, to see that it works")
     args = parser.parse_args()
     args.library = f"{args.build}/interpose/libcustash.so"

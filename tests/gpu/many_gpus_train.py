@@ -41,7 +41,7 @@ class Failed(Exception):
 
 
 class Server:
-    """train_parallel.py --serve: it has imported PyTorch, and trains whenever it is asked."""
+    """train_parallel.py --serve: it has imported PyTorch, and trains once for each request."""
 
     def __init__(self, setting, args, start="fork"):
         custash, more = SETTINGS[setting]

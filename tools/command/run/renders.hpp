@@ -24,7 +24,7 @@ class Renders {
   // Begins all whose links are there, in a process of their own: signals to the program do not
   // wait for it, and what ends it does not end the program.
   void make();
-  // Waits for all. Of one that could not be made the JSON stays, and the user is told.
+  // Waits for all. Reports each that could not be made, and keeps its JSON.
   void finish();
 
  private:
