@@ -5,8 +5,8 @@
 
 extern "C" {
 
-[[gnu::visibility("default")]] int cuvidCreateDecoder(void* decoder, void* parameters) {
-  return custash::engines::create_decoder(decoder, parameters);
+[[gnu::visibility("default")]] int cuvidCreateDecoder(void* decoder, void* info) {  // NOLINT
+  return custash::engines::create_decoder(decoder, info);
 }
 
 [[gnu::visibility("default")]] int NvEncodeAPICreateInstance(void* functions) {

@@ -5,8 +5,8 @@
 
 #define IN_PARENTHESES(...) __VA_ARGS__
 
-#define ALL_FORMS_One(macro, hook, ...) macro(hook, Legacy, __VA_ARGS__)
-#define ALL_FORMS_Ptsz(macro, hook, ...) \
+#define ALL_FORMS_One(macro, hook, ...) macro(hook, Legacy, __VA_ARGS__)  // NOLINT
+#define ALL_FORMS_Ptsz(macro, hook, ...)                                  /* NOLINT */ \
   macro(hook, Legacy, __VA_ARGS__) macro(hook##_ptsz, PerThread, __VA_ARGS__)
-#define ALL_FORMS_Ptds(macro, hook, ...) \
+#define ALL_FORMS_Ptds(macro, hook, ...) /* NOLINT */ \
   macro(hook, Legacy, __VA_ARGS__) macro(hook##_ptds, PerThread, __VA_ARGS__)

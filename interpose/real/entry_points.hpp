@@ -8,7 +8,7 @@
 // cuda.h without its renaming macros (set by meson.build too, for files that include cuda.h
 // before).
 #ifndef __CUDA_API_VERSION_INTERNAL
-#define __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL  // NOLINT: cuda.h's name
 #endif
 #include <cuda.h>
 #ifdef cuMemAlloc

@@ -20,12 +20,12 @@ std::uint64_t code_of() noexcept {
 }
 
 template <auto* kHook>
-inline const std::uint64_t as_loaded = code_of<kHook>();
+inline const std::uint64_t kAsLoaded = code_of<kHook>();
 
 // Before the library's constructors have run: true.
 template <auto* kHook>
 [[nodiscard]] bool is() noexcept {
-  return code_of<kHook>() != as_loaded<kHook>;
+  return code_of<kHook>() != kAsLoaded<kHook>;
 }
 
 }  // namespace custash::patched

@@ -66,6 +66,7 @@ def parts(build, out):
         "harness": (150, [harness("--preload", library)]),
         "harness_bare": (150, [harness()]),
         "same": (500, [script("gpu/same_frameworks.py", "--library", library, "--json", f"{out}/same.json")]),
+        "same_reports": (560, [script("gpu/same_frameworks.py", "--library", library, "--reports", check) for check in ("memory", "streams")]),
         "frameworks": (300, [script("gpu/frameworks.py", "--library", library)]),
         "history": (300, [script("gpu/history.py", "--preload", library, "--command", command, "--out",
                                     f"{out}/history")]),

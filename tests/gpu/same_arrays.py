@@ -12,7 +12,9 @@ def cupy_work(pool=None):
     cupy.random.seed(4)
     a = cupy.random.rand(700, 300)
     for i in range(40):
+        before = cupy.cuda.get_current_stream().record()
         with cupy.cuda.Stream(non_blocking=True) as stream:
+            stream.wait_event(before)
             b = cupy.sort(a[:, : 50 + i].copy(), axis=0)
             stream.synchronize()
         a = a * 0.99 + b.mean()
