@@ -27,23 +27,22 @@ Status Allocator::allocate_on(
                             : state_->allocate(*binding, bytes, out);
 }
 
-bool Allocator::FreePlan::unused() {
+bool Allocator::FreePlan::free_unused() {
   const StreamBinding* binding = state_.binding_to_free(cache_);
   return binding != nullptr && state_.contexts.load() == 1 &&
-         cache_->free_unused(*binding->thread_cache, owner_, address_);
+         cache_->fast_path().free_unused(*binding->thread_cache, owner_, address_);
 }
 
-bool Allocator::FreePlan::locked_or_fence() {
+bool Allocator::FreePlan::free_fenced() {
   const StreamBinding* binding = state_.binding_to_free(cache_);
-  return binding != nullptr &&
-         (cache_->try_free(owner_, address_, binding->thread_cache) ||
-          cache_->fence_and_free(*binding->thread_cache, owner_, address_));
+  return binding != nullptr && (cache_->free_covered(owner_, address_, binding->thread_cache) ||
+                                cache_->free_fenced(*binding->thread_cache, owner_, address_));
 }
 
-std::optional<Status> Allocator::FreePlan::locked_or_slow() {
+std::optional<Status> Allocator::FreePlan::free_slow() {
   if (!ours()) return std::nullopt;
   if (const StreamBinding* there = state_.binding_to_free(cache_);
-      there != nullptr && cache_->try_free(owner_, address_, there->thread_cache))
+      there != nullptr && cache_->free_covered(owner_, address_, there->thread_cache))
     return Status();
   // One question is enough for the plain calls of a thread: with a context that ends, threads
   // forget all others.
@@ -57,11 +56,11 @@ std::optional<Status> Allocator::FreePlan::locked_or_slow() {
                                   ? nullptr
                                   : ThreadBindings::mine().thread_cache(*binding);
   const Status waited = state_.wait_for_others(*cache_);
-  const Status freed = cache_->free(owner_, address_, nullptr, thread_cache);
+  const Status freed = cache_->free_slow(owner_, address_, nullptr, thread_cache);
   return freed.ok() ? waited : freed;
 }
 
-std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream null) {
+std::optional<Status> Allocator::FreePlan::free_slow_on(CUstream stream, NullStream null) {
   if (!ours()) return std::nullopt;
   const bool is_default = is_default_stream(stream);
   CUcontext its = nullptr;  // a default stream is one of the current context
@@ -76,9 +75,9 @@ std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream n
       return told;
     binding = state_.binding(stream, null);
   }
-  if (binding == nullptr) return cache_->free(owner_, address_, nullptr, nullptr);
+  if (binding == nullptr) return cache_->free_slow(owner_, address_, nullptr, nullptr);
   if (binding->cache == cache_) {
-    return cache_->free(
+    return cache_->free_slow(
         owner_, address_, binding->stream_state, ThreadBindings::mine().thread_cache(*binding));
   }
   // A stream of another context: its order means nothing on this one's timeline.
@@ -87,7 +86,7 @@ std::optional<Status> Allocator::FreePlan::slow_on(CUstream stream, NullStream n
   if (theirs.record_free_abroad(*binding->stream_state, &until.event))
     return cache_->freed_blocks().free_abroad(owner_, address_, std::move(until));
   const Status waited = theirs.wait_all();
-  return waited.ok() ? cache_->free(owner_, address_, nullptr, nullptr) : waited;
+  return waited.ok() ? cache_->free_slow(owner_, address_, nullptr, nullptr) : waited;
 }
 
 Status Allocator::record_stream(Address address, CUstream stream, NullStream null) {

@@ -19,23 +19,19 @@ class Allocator::FreePlan {
   // The address is in this allocator's memory. If not, the driver frees it.
   [[nodiscard]] bool ours() const { return cache_ != nullptr; }
 
-  // ---- A plain free.
-  // To the calling thread's cache, without a lock and a driver call.
-  bool fast();
-  // The same for a block that nobody can have used since it was handed out. In a process with
-  // one context: another one's work may use the block and does not count in this one.
-  bool unused();
-  // With the cache's lock; or after recording a fence. Before that fence it waits for results
-  // that the host may see.
-  bool locked_or_fence();
-  // With the cache's lock; or after waiting for all that the driver's free waits for. Reports
-  // its errors. Null: the driver's to free.
-  std::optional<Status> locked_or_slow();
+  // ---- A plain free. Its steps are told in cache/context_cache.cpp.
+  bool free_quick();
+  // In a process with one context: another one's work may use the block and does not count in
+  // this one.
+  bool free_unused();
+  bool free_fenced();
+  // Reports the driver's errors. Null: the driver's to free.
+  std::optional<Status> free_slow();
 
   // ---- A free on a stream.
-  bool fast_on(CUstream stream, NullStream null);
+  bool free_quick_on(CUstream stream, NullStream null);
   // Reports the driver's errors. Null: the driver's to free.
-  std::optional<Status> slow_on(CUstream stream, NullStream null);
+  std::optional<Status> free_slow_on(CUstream stream, NullStream null);
 
  private:
   State& state_;

@@ -5,6 +5,7 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/thread.hpp"
 #include "allocator/base/words.hpp"
+#include "allocator/cache/fast_path_inline.hpp"
 #include "allocator/heap/size_policy.hpp"
 #include "allocator/registry.hpp"
 
@@ -122,7 +123,7 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   StreamState* const stream_state = binding.stream_state;
   ThreadCache* const thread_cache =
       ThreadBindings::mine().thread_cache(binding);  // a hook may make the binding another's
-  if (const Address hit = cache.quick_allocate(*thread_cache, bytes); hit != 0) {
+  if (const Address hit = cache.fast_path().allocate(*thread_cache, bytes); hit != 0) {
     *out = hit;
     return {};
   }

@@ -57,7 +57,7 @@ Status WorkInFlight::wait_as_free_does(CUcontext context) {
 
 bool WorkInFlight::free_would_not_wait(CUcontext context) {
   const StreamBinding* binding = state_.known_binding(context);
-  return binding != nullptr && !binding->cache->free_waits() &&
+  return binding != nullptr && !binding->cache->fast_path().free_waits() &&
          !state_.others_at_work(*binding->cache);
 }
 

@@ -1,11 +1,35 @@
 // SPDX-License-Identifier: MIT
 // ContextCache: leads allocations, frees and the ends of streams, threads and contexts through
 // the parts.
+//
+// An allocation takes the first of these that gives a block:
+//   1. FastPath::allocate(): a block that the calling thread keeps ready. No lock, no driver
+//   call.
+//   2. take_own(): the best fit among the free blocks of the stream's own pool, if its last use
+//      is over or everything submitted from now on runs after it.
+//   3. poll() and collect_abroad(): ask the driver which fences have passed, here and on other
+//      contexts' streams. If any has, take_own() once more.
+//   4. take_from_others(): a block of another stream's pool, for which the stream waits on the
+//      GPU, or a block in debt. Then steal() what other threads keep ready, and take_own().
+//   5. grow_or_climb(): pages from the driver (growth.cpp).
+//   6. If the driver has none: the rungs of oom_ladder.cpp, from the cheapest on.
+// With one stream, or if the cache would hold far more than is in use, step 4 comes before new
+// pages. With several, new pages come first: a stream then waits for no other.
+//
+// A free takes the first of these that may have the block:
+//   1. FastPath::free(): to the calling thread's cache, if a fence covers it already; or
+//      free_unused(), if nothing was submitted since it was handed out. No lock, no driver
+//      call.
+//   2. free_fenced(): to the pool if a fence covers it (free_covered), or after a wait for
+//      results that the host may see and a fence of its own. No wait for the device.
+//   3. free_slow(): after all that the driver's own free waits for, with the driver's errors.
+// FreedBlocks keeps a block back that a graph, another process or another context may use.
+//
 // Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/reuse.pml.
 #include "allocator/cache/context_cache.hpp"
 
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/fast_path_checks.hpp"
+#include "allocator/cache/fast_path_inline.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -40,7 +64,7 @@ Request make_request(const FreedBlocks& freed,
 }  // namespace
 
 ContextCache::ContextCache(const CacheShared& shared, CUcontext context, CUdevice device)
-    : core_(shared, *this, context, device), freed_(core_, shared.captures) {
+    : fast_path_(shared, *this, context, device) {
   if (const auto make = core_.config.guard.on_device)
     core_.sampler = make({core_, growth_, reclaim_});
 }
@@ -74,38 +98,28 @@ Status ContextCache::allocate(Bytes bytes,
   return {};
 }
 
+// Steps 2 to 6.
 Status ContextCache::find_or_grow(const Request& request, Address* out) {
-  const bool stream_order_is_enough = core_.timeline.single_stream() && core_.debt_allowed();
+  const bool in_order = core_.timeline.single_stream() && core_.debt_allowed();
   // A poll costs a driver call. It runs now and then, so that idle streams are noticed, and
   // before a miss.
-  const bool due = !stream_order_is_enough && asks_.fetch_add(1) % kAllocationsPerAsk == 0;
-  if (due) core_.timeline.poll(std::max(core_.limbo_high.load(), core_.timeline.newest()));
+  const bool polled =
+      !in_order && asks_.fetch_add(1) % kAllocationsPerAsk == 0 && poll(in_order);
   {
     CacheLock lock(core_.mutex);
-    *out = search_.take(request, core_.reuse_limits(request, stream_order_is_enough));
-    if (*out != 0) return {};
+    if ((*out = take_own(request, in_order)) != 0) return {};
   }
-  // With several streams, blocks outside limbo wait as well.
-  const Position waiting = stream_order_is_enough
-                               ? core_.limbo_high.load()
-                               : std::max(core_.limbo_high.load(), core_.timeline.newest());
-  const bool asked = !due && waiting > core_.timeline.passed();
-  if (asked) core_.timeline.poll(waiting);
-  const bool came = freed_.collect_abroad(AbroadWait::No);
+  bool ended = !polled && poll(in_order);
+  ended |= freed_.collect_abroad(AbroadWait::No);
   bool hoards = false;
   {
     CacheLock lock(core_.mutex);
-    for (bool again = asked || came; *out == 0; again = true) {
-      if (again)
-        *out = search_.take(request, core_.reuse_limits(request, stream_order_is_enough));
-      if (*out == 0 && (stream_order_is_enough || !core_.run_ahead_allows(request))) {
-        *out = search_.take_across(request);
-        if (*out == 0) *out = search_.take_in_debt(request);
-        hoards = *out == 0 && !core_.run_ahead_allows(request);
-      }
-      if (*out == 0 && !thread_caches_.steal(request)) break;
-    }
+    if (ended) *out = take_own(request, in_order);
+    while (*out == 0 && (*out = take_from_others(request, in_order)) == 0 &&
+           thread_caches_.steal(request))
+      *out = take_own(request, in_order);
     if (*out != 0) return {};
+    hoards = !core_.run_ahead_allows(request);
   }
   // Only where peers do not pay. While a kernel runs that the host feeds, the wait could be for
   // that very kernel.
@@ -113,6 +127,25 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
   if (hoards && waits && ladder_.take_after_wait(request, out)) return {};
   reclaim_.return_left();
   return ladder_.grow_or_climb(request, out);
+}
+
+Address ContextCache::take_own(const Request& request, bool in_order) {
+  return search_.take(request, core_.reuse_limits(request, in_order));
+}
+
+Address ContextCache::take_from_others(const Request& request, bool in_order) {
+  if (!in_order && core_.run_ahead_allows(request)) return 0;
+  const Address found = search_.take_across(request);
+  return found != 0 ? found : search_.take_in_debt(request);
+}
+
+// Whether there was anything to ask for. With several streams, blocks outside limbo wait, too.
+bool ContextCache::poll(bool in_order) {
+  Position waiting = core_.limbo_high.load();
+  if (!in_order) waiting = std::max(waiting, core_.timeline.newest());
+  if (waiting <= core_.timeline.passed()) return false;
+  core_.timeline.poll(waiting);
+  return true;
 }
 
 Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
@@ -135,11 +168,11 @@ Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
   return found;
 }
 
-Status ContextCache::free(const PageOwner& owner,
-                          Address address,
-                          StreamState* stream_state,
-                          ThreadCache* thread_cache) {
-  if (thread_cache != nullptr && fence_and_free(*thread_cache, owner, address)) return {};
+Status ContextCache::free_slow(const PageOwner& owner,
+                               Address address,
+                               StreamState* stream_state,
+                               ThreadCache* thread_cache) {
+  if (thread_cache != nullptr && free_fenced(*thread_cache, owner, address)) return {};
   BlockRef found;
   {
     CacheLock lock(core_.mutex);
@@ -155,8 +188,8 @@ Status ContextCache::free(const PageOwner& owner,
                    : core_.timeline.record_free_on(*stream_state, found.kind());
     if (core_.timeline.broken()) result = core_.timeline.wait_all();  // tells the fault
   } else {
-    if (copies_abroad_.any() && core_.config.free_mode != FreeMode::Never)
-      result = copies_abroad_.wait_for(address, static_cast<Bytes>(found.block_bytes()));
+    if (copies_abroad().any() && core_.config.free_mode != FreeMode::Never)
+      result = copies_abroad().wait_for(address, static_cast<Bytes>(found.block_bytes()));
     if (const Status waited = wait_before_free(); !waited.ok()) result = waited;
     if (const Status recorded = core_.timeline.record_free(&position); !recorded.ok())
       result = recorded;
@@ -178,10 +211,30 @@ Status ContextCache::wait_before_free() {
              : Status();
 }
 
-bool ContextCache::try_free(const PageOwner& owner,
-                            Address address,
-                            ThreadCache* thread_cache) {
-  if (free_waits() || !core_.frees_are_quick()) return false;
+bool ContextCache::free_fenced(ThreadCache& thread_cache,
+                               const PageOwner& owner,
+                               Address address) {
+  if (!core_.quick_ways_open()) return false;
+  Position position;
+  if (thread_cache.stream_state != nullptr) {
+    const SizeKind kind = owner.slab == nullptr && owner.block != nullptr
+                              ? size_kind(owner.block->size)
+                              : SizeKind::Small;
+    (void)core_.timeline.record_free_on(*thread_cache.stream_state, kind);
+    return fast_path_.free(thread_cache, owner, address);
+  }
+  // The slow path waits for the device and reports errors.
+  if (core_.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
+      !core_.timeline.record_free(&position).ok())
+    return false;
+  return fast_path_.free(thread_cache, owner, address) ||
+         free_covered(owner, address, &thread_cache);
+}
+
+bool ContextCache::free_covered(const PageOwner& owner,
+                                Address address,
+                                ThreadCache* thread_cache) {
+  if (fast_path_.free_waits() || !core_.frees_are_quick()) return false;
   Position position;
   if (!core_.timeline.try_record_free(&position)) return false;
   CacheLock lock(core_.mutex);
@@ -275,7 +328,7 @@ void ContextCache::abandon() {
 void ContextCache::after_fork_in_child() {
   core_.mutex.reset_after_fork();
   core_.timeline.reset_lock_after_fork();
-  copies_abroad_.reset_lock_after_fork();
+  copies_abroad().reset_lock_after_fork();
 }
 
 }  // namespace custash

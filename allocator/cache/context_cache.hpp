@@ -7,7 +7,7 @@
 
 #include "allocator/cache/cache_core.hpp"
 #include "allocator/cache/cache_report.hpp"
-#include "allocator/cache/copies_abroad.hpp"
+#include "allocator/cache/fast_path.hpp"
 #include "allocator/cache/oom_ladder.hpp"
 #include "allocator/cache/peer_grants.hpp"
 #include "allocator/cache/sampler.hpp"
@@ -23,44 +23,35 @@ class ContextCache {
  public:
   ContextCache(const CacheShared& shared, CUcontext context, CUdevice device);
 
-  // ---- The fast path (fast_path.cpp), by the calling thread's thread cache alone: 0 or false
-  // where that is not enough.
-  Address quick_allocate(ThreadCache& thread_cache, Bytes bytes);
-  bool quick_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
-  // The same without a fence, for a block that nobody can have used. See FreePlan::unused().
-  bool free_unused(ThreadCache& thread_cache, const PageOwner& owner, Address address);
-  // The same with a fence that is recorded first. Not after an error.
-  bool fence_and_free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
-  // The calling thread's for a stream (null: for plain calls); its end.
-  ThreadCache* thread_cache(StreamState* stream_state);
-  void retire_thread_cache(ThreadCache* thread_cache);
+  // ---- Allocations and frees. Their steps are told in context_cache.cpp. `stream_state` null:
+  // a plain call.
+  FastPath& fast_path() { return fast_path_; }
 
-  // ---- The slow path. `stream` null: a plain call. The try_ forms make no driver call.
+  // With the lock, and without a driver call.
+  Address try_allocate(Bytes bytes, ThreadCache* thread_cache);
   Status allocate(Bytes bytes,
                   StreamState* stream_state,
                   ThreadCache* thread_cache,
                   Address* out);
-  Address try_allocate(Bytes bytes, ThreadCache* thread_cache);
-  // Frees are told the owner of the address, which is looked up once.
-  Status free(const PageOwner& owner,
-              Address address,
-              StreamState* stream_state,
-              ThreadCache* thread_cache);
-  bool try_free(const PageOwner& owner, Address address, ThreadCache* thread_cache);
-  // Waits for what the option free: names; and whether there is anything to wait for.
+
+  // Frees are told the owner of the address, which is looked up once. This one has the lock,
+  // and makes no driver call.
+  bool free_covered(const PageOwner& owner, Address address, ThreadCache* thread_cache);
+  // Not after an error.
+  bool free_fenced(ThreadCache& thread_cache, const PageOwner& owner, Address address);
+  Status free_slow(const PageOwner& owner,
+                   Address address,
+                   StreamState* stream_state,
+                   ThreadCache* thread_cache);
+  // Waits for what the option free: names.
   Status wait_before_free();
-
-  [[nodiscard, gnu::always_inline]] bool free_waits() const {
-    const Timeline& timeline = core_.timeline;
-    if (timeline.broken() || core_.config.free_mode == FreeMode::Strict) return true;
-    return core_.config.free_mode != FreeMode::Never &&
-           (timeline.host_visible_outstanding() || timeline.host_visible_expected() ||
-            copies_abroad_.any());
-  }
-
   Status record_stream(Address address);
 
-  // ---- Streams and threads. A stream's state is made at need. `per_thread` tells threads' own
+  // The calling thread's for a stream (null: for plain calls); its end.
+  ThreadCache* thread_cache(StreamState* stream_state);
+  void retire_thread_cache(ThreadCache* thread_cache);
+
+  // ---- Streams. A stream's state is made at need. `per_thread` tells threads' own
   // streams apart, `green` (or null) legacy ones.
   StreamState* stream_state(CUstream stream, std::uint64_t per_thread, CUcontext green);
 
@@ -92,15 +83,15 @@ class ContextCache {
   void return_surviving_pages() { surviving_.give_back(); }
 
   // ---- Parts.
-  Timeline& timeline() { return core_.timeline; }
+  Timeline& timeline() { return fast_path_.core().timeline; }
 
   [[nodiscard]] CUcontext context() const { return core_.context; }
 
   [[nodiscard]] CUdevice device() const { return core_.device; }
 
-  Owners& owners() { return core_.peers.owners(); }
+  Owners& owners() { return fast_path_.core().peers.owners(); }
 
-  CopiesAbroad& copies_abroad() { return copies_abroad_; }
+  CopiesAbroad& copies_abroad() { return fast_path_.copies_abroad(); }
 
   FreedBlocks& freed_blocks() { return freed_; }
 
@@ -115,27 +106,22 @@ class ContextCache {
   void after_fork_in_child();
 
  private:
-  bool quick_accepts(const ReuseAfter& reuse_after, const StreamState* stream_state);
-  Address restock_and_hit(ThreadCache& thread_cache, Bytes bytes);
-  Address quick_small(ThreadCache& thread_cache, Bytes bytes);
-  Address quick_large(ThreadCache& thread_cache, Bytes bytes);
-  bool quick_give(ThreadCache& thread_cache, Slab& slab, Address address, Position position);
-  bool quick_give_marked(ThreadCache& thread_cache, SmallRef ref, Position position);
-  bool spill_and_give(ThreadCache& thread_cache, SmallRef ref, Position position);
-  bool quick_give(ThreadCache& thread_cache, Block* block, Position position);
   Status find_or_grow(const Request& request, Address* out);
+  Address take_own(const Request& request, bool in_order) REQUIRES(cache_lock);
+  Address take_from_others(const Request& request, bool in_order) REQUIRES(cache_lock);
+  bool poll(bool in_order);
 
-  CopiesAbroad copies_abroad_;
-  CacheCore core_;
+  FastPath fast_path_;  // first: hits need no look-up of it
+  CacheCore& core_ = fast_path_.core();
+  FreedBlocks& freed_ = fast_path_.freed();
+  ThreadCaches& thread_caches_ = fast_path_.thread_caches();
   std::uint32_t quick_ops_ GUARDED_BY(cache_lock) = 0;  // answered without looking at the clock
   std::atomic<std::uint32_t> asks_{0};  // allocations made while several streams worked
   StreamTable streams_{core_.timeline};
   Segments segments_{core_};
   StalePages stale_{core_};
   SurvivingPages surviving_{core_};
-  FreedBlocks freed_;
   StillPages still_{core_, freed_, stale_, segments_};
-  ThreadCaches thread_caches_{core_, freed_};
   PeerGrants grants_{core_, thread_caches_};
   StreamEnds stream_ends_{core_, streams_, thread_caches_};
   BlockSearch search_{core_, streams_, thread_caches_};

@@ -45,6 +45,8 @@ struct Magazine {
 struct alignas(128) ThreadCache {
   static constexpr std::uint32_t kLarge = 8;
   static constexpr Bytes kLargeBytes = 1_GiB;
+  static constexpr std::uint64_t kIdsAtOnce = 1024;
+  static constexpr std::uint32_t kHitsPerLook = 4096;  // at the clock
 
   // Which thread's, and of which pool: written by its thread, or under the cache's lock while
   // the thread has no way to it.

@@ -14,10 +14,10 @@
 //   allocator/heap/reuse_after.hpp: forget_order
 //   allocator/heap/reuse_after.hpp: accepts
 //   allocator/cache/fast_path_checks.hpp: CacheCore::done_or_owed
-//   allocator/fast_path.cpp: ContextCache::quick_accepts
+//   allocator/cache/fast_path_inline.hpp: FastPath::accepts
 //   allocator/cache/cache_core.cpp: CacheCore::reuse_limits CacheCore::settled
 //   allocator/cache/block_search.cpp: BlockSearch::take_across BlockSearch::hand_out
-//   allocator/cache/context_cache.cpp: ContextCache::free
+//   allocator/cache/context_cache.cpp: ContextCache::free_slow
 //   allocator/cache/freed_blocks.cpp: FreedBlocks::finish
 //   allocator/cache/pressure_waits.cpp: PressureWaits::wait_for_frees PressureWaits::wait_for_all_frees
 //   allocator/cache/pressure_waits.cpp: PressureWaits::wait_idle

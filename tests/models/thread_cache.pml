@@ -7,7 +7,7 @@
 //   allocator/cache/thread_cache.hpp: ThreadCacheScope
 //   allocator/cache/thread_caches.cpp: ThreadCaches::take_used ThreadCaches::give_back
 //   allocator/cache/thread_cache_traffic.cpp: ThreadCaches::spill ThreadCaches::restock ThreadCaches::empty_used ThreadCaches::empty
-//   allocator/fast_path.cpp: ContextCache::quick_small ContextCache::quick_give
+//   allocator/cache/fast_path_inline.hpp: FastPath::hit_small FastPath::put
 //   allocator/heap/depot.hpp: put take
 //
 // Safety: a block is taken from where it is, once; at the end none is lost, and a thread cache that holds one

@@ -2,7 +2,7 @@
 // A hit that takes debt, beside a peer whose kernels pay none, on a weak memory.
 //
 // Stands for:
-//   allocator/fast_path.cpp: ContextCache::quick_accepts
+//   allocator/cache/fast_path_inline.hpp: FastPath::accepts
 //   allocator/cache/fast_path_checks.hpp: CacheCore::must_be_over
 //   allocator/cache/peer_access.hpp: unpaid add_reader
 //   allocator/cache/peer_grants.cpp: PeerGrants::add_accessor

@@ -90,7 +90,7 @@ struct CacheBed {
   }
 
   void free(Address address) {
-    cache.free(pages->find(address), address, nullptr, mine).ignore();
+    cache.free_slow(pages->find(address), address, nullptr, mine).ignore();
   }
 
   // The map lives as long as the process, as in the product: it never frees its leaves.

@@ -107,17 +107,17 @@ const Planted kPlanted[] = {
      [](bool corrupt) {
        CacheBed bed;
        const Address a = bed.allocate(512);
-       if (!bed.cache.fence_and_free(*bed.mine, bed.pages->find(a), a)) std::_Exit(2);
+       if (!bed.cache.free_fenced(*bed.mine, bed.pages->find(a), a)) std::_Exit(2);
        const PageOwner owner = bed.pages->find(a);
        if (corrupt) owner.slab->blocks[owner.slab->index_at(a)].buffer_id = 1;
-       if (bed.cache.quick_allocate(*bed.mine, 512) != a) std::_Exit(2);
+       if (bed.cache.fast_path().allocate(*bed.mine, 512) != a) std::_Exit(2);
      }},
     {"a magazine's count",
      "magazine.holds_ready(",
      [](bool corrupt) {
        CacheBed bed;
        const Address a = bed.allocate(512);
-       if (!bed.cache.fence_and_free(*bed.mine, bed.pages->find(a), a)) std::_Exit(2);
+       if (!bed.cache.free_fenced(*bed.mine, bed.pages->find(a), a)) std::_Exit(2);
        if (corrupt) bed.mine->magazine(SizeClass{}).count = Magazine::kBlocks + 1;
        (void)bed.cache.report().stats();
      }},
@@ -126,7 +126,7 @@ const Planted kPlanted[] = {
      [](bool corrupt) {
        CacheBed bed;
        const Address a = bed.allocate(4_MiB);
-       if (!bed.cache.fence_and_free(*bed.mine, bed.pages->find(a), a)) std::_Exit(2);
+       if (!bed.cache.free_fenced(*bed.mine, bed.pages->find(a), a)) std::_Exit(2);
        if (corrupt) bed.mine->large_bytes = 0;
        (void)bed.cache.report().stats();
      }},
