@@ -85,7 +85,7 @@ class Overlap(unittest.TestCase):
     def test_bare_nothing_overlaps(self):
         for pattern in overlap.PATTERNS:
             for streams in overlap.STREAMS:
-                self.assertLess(self.row(pattern, streams, "bare")["overlap"], 1)
+                self.assertLess(self.row(pattern, streams, "without custash")["overlap"], 1)
 
     def test_even_kernels_overlap_as_far_as_the_memory_in_flight_allows(self):
         for streams in overlap.STREAMS:
@@ -108,7 +108,7 @@ class Overlap(unittest.TestCase):
 
     def test_what_is_held_stays_within_the_budget(self):
         for row in self.rows:
-            percent = 0 if row["way"] == "bare" else int(row["way"].split(":")[1])
+            percent = 0 if row["way"] == "without custash" else int(row["way"].split(":")[1])
             in_use, floor = 1024 + 32, 32
             self.assertLessEqual(row["held_mib"], in_use * (100 + percent) / 100 + floor)
 

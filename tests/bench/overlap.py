@@ -13,7 +13,7 @@ KERNEL = re.compile(r"kernel (\d+) ([\d.]+) ([\d.]+)")
 
 
 def way(budget):
-    return "bare" if budget is None else f"run_ahead:{budget}"
+    return "without custash" if budget is None else f"run_ahead:{budget}"
 
 
 def measure(start):

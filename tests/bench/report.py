@@ -7,11 +7,11 @@ import pathlib
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666", "#000")
 CASES = {  # what a case measures, and what its lines differ in
     "size": ("By size, one thread", "bytes"),
-    "processes": ("The core alone: threads of one process, and so many processes", "how many"),
+    "processes": ("The core alone: threads of one process, and processes", "how many"),
     "threads_own": ("By threads, each on a stream of its own", "threads"),
     "threads_shared": ("By threads, all on one stream", "threads"),
     "handover": ("By threads, each frees what another has allocated", "threads"),
-    "live": ("One block at random of so many that are alive", "alive"),
+    "live": ("One block at random of N live ones", "live"),
     "lanes": ("By streams that have work", "streams"),
     "mixed": ("The order and the sizes of a recorded program", "program"),
     "cold": ("The first allocation of a size, and its free", "bytes"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Pinned against pageable memory on a GPU, measured by the demo `bandwidth` without and with custash, and both of its mistakes:
-each must show, and the right figure must not have them. docs/bandwidth.md explains them.
+each must show, and the right figure must not have them. tools/demos/bandwidth/README.md explains them.
 
   bandwidth.py --program build/tools/demos/bandwidth/bandwidth --library build/interpose/libcustash.so [--driver FOLDER]
 

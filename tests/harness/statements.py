@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/semantics-pytorch.md names tests that exist, for each of S1 to S37, and every test of the suite
+"""tests/harness/README.md names tests that exist, for each of S1 to S37, and every test of the suite
 whose name begins with a number stands there."""
 import argparse
 import os

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The table of docs/compatibility.md names each case of the conformance suite, and no other."""
+"""The table of docs/testing.md names each case of the conformance suite, and no other."""
 import glob
 import os
 import re
 
 from source import ROOT, finish, read
 
-PAGE = "docs/compatibility.md"
+PAGE = "docs/testing.md"
 
 
 def cases():

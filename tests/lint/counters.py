@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""docs/statistics.md has a line for each counter of device and pinned memory."""
+"""docs/observing.md has a line for each counter of device and pinned memory."""
 import re
 
 from source import finish, read
 
-DEVICE, PINNED, PAGE = "interpose/counters/device_stats.cpp", "pinned/host_stats.cpp", "docs/statistics.md"
+DEVICE, PINNED, PAGE = "interpose/counters/device_stats.cpp", "pinned/host_stats.cpp", "docs/observing.md"
 
 
 def names_of(device, pinned):

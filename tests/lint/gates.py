@@ -3,7 +3,7 @@
 
 Submissions and the kinds NODE and AWAKE pass it by their kind. The other kinds do not, so each of their
 entries stands in one of the two tables below: with the function by which it passes, which its handler must
-call, or with the reason why the memory may be away. docs/sleep.md.
+call, or with the reason why the memory may be away. docs/sleeping.md.
 """
 import re
 

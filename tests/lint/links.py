@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Links of pages, and sources that they name, are there. docs/README.md lists every page, a folder's own README.md
+"""Links of pages, their anchors, and sources that they name, are there. docs/README.md lists every page, a folder's own README.md
 those of its folder. Every decision that the code cites exists. Pictures are as tools/pictures draws them."""
+import functools
 import os
 import re
 import subprocess
@@ -8,16 +9,28 @@ import subprocess
 from source import ROOT, files, finish, read
 
 CITED = re.compile(r"\bdecisions? (\d\d)\b")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 NAMED = re.compile(r"`((?:allocator|pinned|interpose|tools|tests|docs)/[a-z0-9_./-]+[.]\w+)(?::\w+)?`")
 
 
-def problems_of(path, text, exists):
+def without_code(text):
+    return re.sub(r"```.*?```", "", text, flags=re.S)
+
+
+def anchors_of(text):
+    """What GitHub makes of the headings, and the anchors that the page sets."""
+    heads = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", head) for head in re.findall(r"^#+ (.*)$", without_code(text), re.M)]
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads} | set(re.findall(r'(?:id|name)="([^"]+)"', text))
+
+
+def problems_of(path, text, exists, content):
     folder = os.path.dirname(path)
-    links = LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S))
-    targets = [(link, os.path.normpath(os.path.join(folder, link))) for link in links if not re.match(r"[a-z]+:", link)]
-    targets += [(name, name) for name in NAMED.findall(text)]
-    return [f"{path}: {said} is not there" for said, target in targets if not exists(target)]
+    links = [link for link in LINK.findall(without_code(text)) if not re.match(r"[a-z]+:", link[0])]
+    targets = [(link, os.path.normpath(os.path.join(folder, link)) if link else path, anchor) for link, anchor in links]
+    targets += [(name, name, "") for name in NAMED.findall(text)]
+    return ([f"{path}: {said} is not there" for said, target, _ in targets if not exists(target)] +
+            [f"{path}: {target} has no #{anchor}" for _, target, anchor in targets
+             if anchor and target.endswith(".md") and exists(target) and anchor not in anchors_of(content(target))])
 
 
 def unlisted(pages, text):
@@ -46,6 +59,9 @@ def self_test():
     assert unlisted(["docs/README.md", "docs/f/README.md"], index.get)
     assert not uncited("a.hpp", "// decision 01", {"01"}) and uncited("a.hpp", "// decision 02", {"01"})
     there = {"docs/a.md", "README.md"}.__contains__
+    problems_of = functools.partial(globals()["problems_of"], content={"docs/a.md": "# A `b`, c!\n", "README.md": "## z\n", "x.md": "# y"}.get)
+    assert not problems_of("docs/b.md", "[x](a.md#a-b-c)", there) and problems_of("docs/b.md", "[x](a.md#b)", there)
+    assert not problems_of("x.md", "[x](#y)", {"x.md"}.__contains__) and problems_of("x.md", "[x](#z)", {"x.md"}.__contains__)
     assert not problems_of("docs/b.md", "[x](a.md) [y](../README.md#z) [w](https://w) ```[q](q.md)```", there)
     assert not problems_of("docs/b.md", "`docs/a.md`, `docs/a.md:case`, `docs/NAME.md`, `b/x.md`", there)
     assert problems_of("docs/b.md", "`docs/c.md`", there)
@@ -56,7 +72,7 @@ def main():
     self_test()
     pages = files(ends=(".md",))
     problems = [p for path in pages
-                for p in problems_of(path, read(path), lambda name: os.path.exists(os.path.join(ROOT, name)))]
+                for p in problems_of(path, read(path), lambda name: os.path.exists(os.path.join(ROOT, name)), read)]
     problems += unlisted(pages, read)
     decisions = {os.path.basename(page)[:2] for page in pages if page.startswith("docs/decisions/")}
     for path in files("allocator", "pinned", "interpose", "tests/sim", ends=(".cpp", ".hpp")):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Prose of the pages wraps at 100 columns; tables, code blocks and headings are left alone. `--write` wraps it.
 
-A page that a program writes is left out.
+Pages and parts of pages (`<!-- name -->` to `<!-- end of name -->`) that a program writes are left out.
 """
 import os
 import re
@@ -29,7 +29,7 @@ def filled(text, first, rest):
 
 
 def wrapped(page):
-    out, block, first, rest, code = [], [], "", "", ""
+    out, block, first, rest, code, made = [], [], "", "", "", False
 
     def end():
         nonlocal block
@@ -40,10 +40,13 @@ def wrapped(page):
     for line in page.splitlines():
         fence = re.match(r" *(```|~~~)", line)
         item = ITEM.match(line)
-        if code or fence:
+        part = re.match(r"<!-- (end of )?[\w ]+ -->$", line)
+        if part:
+            made = not part[1]
+        if code or fence or made or part:
             end()
             out.append(line)
-            if fence and (not code or fence[1] == code):
+            if fence and not made and (not code or fence[1] == code):
                 code = "" if code else fence[1]
         elif not line.strip() or re.match(r" *(?:[|<#]|!\[)|---| {4}", line) and not (block and line.startswith(rest) and rest):
             end()
@@ -70,7 +73,8 @@ def self_test():
     word = "word " * 30
     for bad in (word, f"- {word}", "a\nb", "1. a\nb"):
         assert problems_of("x", bad + "\n"), bad
-    for good in (f"| {word} |\n", f"```\n{word}\n```\n", f"# {word}\n", "a\n\nb\n", "- a\n- b\n", f"    {word}\n"):
+    for good in (f"| {word} |\n", f"```\n{word}\n```\n", f"# {word}\n", "a\n\nb\n", "- a\n- b\n", f"    {word}\n",
+                 f"<!-- a b -->\n{word}\n<!-- end of a b -->\n"):
         assert not problems_of("x", good), good
     assert max(map(len, wrapped(word).splitlines())) <= COLUMNS
     assert wrapped("x" * 97 + " - y") == "x" * 97 + " -\ny\n"

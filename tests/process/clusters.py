@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The recipes of docs/clusters.md, as far as this machine has what they need."""
+"""The recipes of docs/deploying.md, as far as this machine has what they need."""
 import os
 import pathlib
 import re
@@ -18,14 +18,14 @@ except ImportError:
     kubernetes_validate = None
 
 PATHS.command = ""
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "clusters.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "deploying.md"
 APP = """#!/bin/sh
 printf 'device 0\\nalloc 100000\\nquit\\n' | {}/actor >/dev/null
 """
 
 
 def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    return re.findall(rf"^```{language}\b[^\n]*\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
 
 
 class Launchers(Case):

@@ -220,7 +220,16 @@ class Table(unittest.TestCase):
     def test_a_line(self):
         self.assertEqual(table.line(self.ROW), [
             "A <thing>, own cache", "thing==1.0", "4.00 ms", "2.00 ms", "2.00 × (1.00–2.00)", "0.500–2.00", "better", "3 / 1",
-            "–", "the same"])
+            "less", "–", "the same"])
+
+    def test_memory_is_judged_apart(self):
+        self.assertEqual([table.memory_verdict({**self.ROW, "memory": [100, each]}) for each in (98, 100, 102)], ["less", "the same", "more"])
+        self.assertEqual(table.memory_verdict({**self.ROW, "memory": None}), "")
+
+    def test_the_largest_gain_is_first(self):
+        rows = [self.ROW, {**self.ROW, "why_not": "no time"}, {**self.ROW, "name": "Faster", "with": [0.1, 0.1, 0.1]}]
+        self.assertEqual([(row["name"], "why_not" in row) for row in table.ordered(rows)],
+                         [("Faster", False), ("A <thing>", False), ("A <thing>", True)])
 
     def test_what_was_served(self):
         self.assertEqual(table.served({**self.ROW, "share": [1, 1], "passed": []}), "100 % / 100 %")
@@ -383,18 +392,16 @@ class Runs(Scratch):
 
 
 class Pages(unittest.TestCase):
-    def test_they_have_a_place_for_table_and_picture(self):
-        for page in ("docs/programs.md", "README.md"):
-            text = (wall.ROOT / page).read_text()
-            self.assertIn("A <thing>", table.report.between(text, "programs", table.table([Table.ROW])))
+    def test_the_page_has_a_place_for_table_and_picture(self):
+        text = (wall.ROOT / "docs/programs.md").read_text()
+        self.assertIn("A <thing>", table.report.between(text, "programs", table.table([Table.ROW])))
 
-    def test_they_have_what_was_measured(self):
+    def test_the_page_has_what_was_measured(self):
         rows, where = wall.merged([wall.ROOT / "docs/programs.json"])
         picture = wall.ROOT / "docs/pictures/programs.svg"
-        for page in ("docs/programs.md", "README.md"):
-            text = (wall.ROOT / page).read_text()
-            self.assertIn(f"On {where}:\n\n{table.table(rows)}", text)
-            self.assertNotIn(table.table([{**rows[0], "with": rows[0]["without"]}, *rows[1:]]), text)
+        text = (wall.ROOT / "docs/programs.md").read_text()
+        self.assertIn(f"On {where}:\n\n{table.table(rows)}", text)
+        self.assertNotIn(table.table([{**rows[0], "with": rows[0]["without"]}, *rows[1:]]), text)
         self.assertEqual(picture.read_text(), table.picture(rows))
 
 

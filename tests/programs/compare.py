@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The one place that calls `custash compare` and reads its JSON (docs/compare.md)."""
+"""The one place that calls `custash compare` and reads its JSON (docs/performance.md)."""
 import json
 import math
 import subprocess

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Table and picture of what the wall measured. Pure: rows in, text out.
 
-A row is one way of one program. A ratio above 1 says that custash is better. Beside it stands the program against
+A row is one way of one program. A ratio above 1 says that custash is better. The baseline noise is the program against
 itself: the ratios of its runs without custash to the next ones, in the same minutes.
 """
 import html
@@ -34,8 +34,21 @@ def verdict(row):
     return words.get(row["with_custash"], row["with_custash"])
 
 
+def memory_verdict(row):
+    """Peak memory has no repeated runs to test against: below 1 % is no difference."""
+    if not row["memory"]:
+        return ""
+    ratio = row["memory"][1] / row["memory"][0]
+    return "less" if ratio < 0.99 else "more" if ratio > 1.01 else "the same"
+
+
 def measured(rows):
     return [row for row in rows if "why_not" not in row]
+
+
+def ordered(rows):
+    """The largest gain first; rows without figures last."""
+    return sorted(measured(rows), key=lambda row: -statistics.median(ratios(row))) + [row for row in rows if "why_not" in row]
 
 
 def readable(value):
@@ -62,20 +75,21 @@ def title(row):
 def line(row):
     cells = [title(row), row["release"]]
     if "why_not" in row:
-        return [*cells, " ".join(row["why_not"].split()).replace("|", "\\|"), "", "", "", "", "", "", ""]
+        return [*cells, " ".join(row["why_not"].split()).replace("|", "\\|"), *[""] * (len(HEAD) - 3)]
     memory = row["memory"] and " / ".join(f"{each / MIB:,.0f}" for each in row["memory"])
     found = ratios(row)
     return [*cells, *(f"{readable(statistics.median(row[side]))} {row['unit']}" for side in ("without", "with")),
-            f"{readable(statistics.median(found))} × ({span(found)})", span(ratios_to_itself(row)), verdict(row), memory or "", served(row),
+            f"{readable(statistics.median(found))} × ({span(found)})", span(ratios_to_itself(row)), verdict(row), memory or "", memory_verdict(row),
+            served(row),
             "the same" if row["same"] else "**differs**"]
 
 
-HEAD = ["program", "release", "without custash", "with custash", "ratio (range)", "itself beside it", "custash is", "MiB",
-        "served", "output"]
+HEAD = ["program", "release", "without custash", "with custash", "ratio (range)", "baseline noise", "time", "MiB without / with",
+        "memory", "served", "output"]
 
 
 def table(rows):
-    lines = [HEAD, ["---"] * len(HEAD), *map(line, rows)]
+    lines = [HEAD, ["---"] * len(HEAD), *map(line, ordered(rows))]
     return "".join("| " + " | ".join(each) + " |\n" for each in lines)
 
 
@@ -91,14 +105,14 @@ def scale(values):
 
 def picture(rows):
     """A line a row: the range against itself in grey, the range and the median with custash in colour."""
-    rows = measured(rows)
+    rows = measured(ordered(rows))
     low, high = scale([each for row in rows for each in (*ratios(row), *ratios_to_itself(row))])
 
     def at(ratio):
         return LEFT + (WIDTH - LEFT - RIGHT) * (math.log2(ratio) - low) / (high - low)
 
     bottom = TOP + ROW * len(rows)
-    body = report.text(LEFT, 20, "without custash ÷ with custash: to the right custash is better; grey: the program against itself")
+    body = report.text(LEFT, 20, "without custash ÷ with custash: to the right custash is better; grey: baseline noise")
     for power in range(low, high + 1):
         x = at(2.0 ** power)
         body += f'<path d="M{x:.1f} {TOP - 6}V{bottom}" stroke="{"#333" if power == 0 else "#ddd"}"/>\n'

@@ -160,17 +160,15 @@ def merged(paths):
 
 
 def document(rows, where):
-    """Into the documentation, and the table and the picture into the README."""
+    """The figures, the table and the picture into the documentation."""
     shown = table.measured(rows)
     if not shown:
         raise description.Mistake("nothing was measured: the documentation stays as it is")
     (ROOT / "docs/programs.json").write_text(figures_of(shown, where) + "\n")
-    text = f"On {where}:\n\n{table.table(shown)}"
-    for page, picture, title in (("docs/programs.md", "pictures/programs.svg", "## Results\n\n"),
-                                 ("README.md", "docs/pictures/programs.svg", "")):
-        path = ROOT / page
-        body = f"{title}{text}\n![Programs of others without and with custash: the ratio of each, with its noise]({picture})\n"
-        path.write_text(table.report.between(path.read_text(), "programs", body))
+    path = ROOT / "docs/programs.md"
+    body = (f"## Results\n\nOn {where}:\n\n{table.table(shown)}\n"
+            "![Third-party programs without and with custash: the ratio of each, with its noise](pictures/programs.svg)\n")
+    path.write_text(table.report.between(path.read_text(), "programs", body))
     (ROOT / "docs/pictures/programs.svg").write_text(table.picture(rows))
 
 
@@ -197,7 +195,7 @@ def arguments(words=None):
                         help="measure nothing; take the figures that --json wrote")
     parser.add_argument("--table", type=pathlib.Path, help="write the table to this file (Markdown)")
     parser.add_argument("--plot", type=pathlib.Path, help="write the picture to this file (SVG)")
-    parser.add_argument("--docs", action="store_true", help="write both into docs/programs.md and the README")
+    parser.add_argument("--docs", action="store_true", help="write both into docs/programs.md")
     args = parser.parse_args(words)
     args.folder, args.build = args.folder.resolve(), args.build.resolve()
     return parser, args

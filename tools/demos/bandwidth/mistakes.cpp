@@ -120,7 +120,7 @@ std::string text_of(const Mistakes& mistakes) {
       "Start-up in the timing: each process times its first transfer alone; who pins has "
       "started "
       "the\n"
-      "context by then, who does not starts it with the stopwatch running.\n";
+      "context by then, the other starts it with the stopwatch running.\n";
   if (mistakes.simulated) out += "(The simulated driver models no start-up.)\n";
   add(out,
       "Handed to a process: what was pinned arrives in shared memory that the driver calls %s, "
