@@ -84,12 +84,12 @@ void add_run(CLI::App& app, RunOptions* options) {
   command->add_flag(
       "--check-memory",
       options->check_memory,
-      "find kernels, copies and frees that use memory outside of its block or after its free, "
+      "report kernels, copies and frees that use memory outside a block or after its free, "
       "and print them on standard error with call sites");
   command->add_flag(
       "--check-streams",
       options->check_streams,
-      "find uses and frees of device memory that no stream orders, and print them in the same way");
+      "report device memory used on a stream that is not ordered after its allocation and before its free");
   add(command, "--json", options->json, "FILE", "write what these two find to this file");
   add(command,
       "--suppressions",
@@ -270,7 +270,7 @@ std::string unexpected(const CLI::App& command) {
 // forgotten.
 std::string no_such_command(const Description& custash, const std::string& word) {
   if (word == "bandwidth")
-    return word + ": moved to tools/demos/bandwidth of custash's sources (docs/bandwidth.md)";
+    return word + ": moved to tools/demos/bandwidth of custash's sources";
   Words known;
   for (const CommandText& each : custash.commands)
     known.push_back(each.name);

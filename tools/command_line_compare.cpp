@@ -18,8 +18,10 @@ void add_compare(CLI::App& app, compare::CommandOptions* options, const std::str
             ->allow_extra_args(false)  // else CLI11 takes [0-9] for a list
             ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       };
-  add_number(
-      "--runs", options->rounds, 1, "measured runs of each side (5); 4 can tell a difference");
+  add_number("--runs",
+             options->rounds,
+             1,
+             "measured runs of each side (5); 4 or more can show a difference");
   add_number("--warmup", options->warmup, 0, "runs of each side before these, not counted (1)");
   add(command, "--conf", options->conf, kConf, "options of custash, as custash run takes them");
   add_list("--with-env",

@@ -23,8 +23,8 @@ constexpr std::array kOptions = {
             "choice",
             "auto",
             "auto|always|never",
-            "never: each allocation is the driver's own, so that memory checkers see it. "
-            "auto: never under compute-sanitizer."},
+            "never: pass each allocation to the driver, so that memory checkers see it. auto: "
+            "never under compute-sanitizer."},
            [](Config& c, std::string_view text) {
              using enum Caching;
              return choose(
@@ -35,9 +35,9 @@ constexpr std::array kOptions = {
          "choice",
          "auto",
          "auto|vmm|whole|driver",
-         "How custash gets device memory. vmm: mapped pages. whole: the same, but each block "
-         "above 1 MiB in one physical allocation, for GDRCopy and the like. driver: cuMemAlloc. "
-         "auto: vmm where possible, and whole once the process uses these."},
+         "How custash gets device memory. vmm: mapped pages. whole: the same, with each block "
+         "above 1 MiB in one physical allocation, for GDRCopy and the like. driver: "
+         "cuMemAlloc. auto: vmm if possible, and whole once the process uses these."},
         [](Config& c, std::string_view text) {
           return choose<Backing>(&c.backing,
                                  text,
@@ -51,11 +51,11 @@ constexpr std::array kOptions = {
          "choice",
          "auto",
          "auto|copies|never|strict|parameters",
-         "When cudaFree and cuMemFree wait. auto: only if pending work may write memory "
-         "that the host can read. copies: also for copies to the device out of pinned "
-         "memory. strict: for all work on the device, like the driver. never: not at all. "
-         "parameters: as auto, but a kernel counts only if its parameters hold an address of "
-         "host memory. Wrong where kernels find such addresses in device memory."},
+         "When cudaFree and cuMemFree wait. auto: only if pending work may write memory that "
+         "the host can read. copies: also for copies to the device out of pinned memory. "
+         "strict: for all work on the device, like the driver. never: not at all. parameters: "
+         "as auto, but a kernel counts only if its parameters hold an address of host memory; "
+         "wrong if kernels find such addresses in device memory."},
         [](Config& c, std::string_view text) {
           return choose<FreeMode>(&c.free_mode,
                                   text,
@@ -70,10 +70,9 @@ constexpr std::array kOptions = {
          "choice",
          "auto",
          "auto|default|driver",
-         "Stream-ordered memory (cudaMallocAsync, cudaMallocFromPoolAsync). auto: custash "
-         "serves the default pool, and pools that the program makes where custash keeps what is "
-         "asked of them. default: custash serves the default pool alone. driver: the driver "
-         "serves all."},
+         "Stream-ordered memory (cudaMallocAsync, cudaMallocFromPoolAsync). auto: serve the "
+         "default pool, and any program-created pool whose properties custash can honour. "
+         "default: serve the default pool only. driver: serve none."},
         [](Config& c, std::string_view text) {
           return choose<Pools>(
               &c.pools,
@@ -91,15 +90,15 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "true: while a single stream is active, its own order makes freed memory "
-            "reusable at once."},
+            "true: while a single stream is active, freed memory is reusable at once in its "
+            "order."},
            [](Config& c, std::string_view text) { return set_flag(&c.single_stream, text); }},
     Option{{"run_ahead",
             "percent",
             "10",
             "0-1000",
-            "Extra memory, in percent of the bytes in use, that custash may allocate to avoid "
-            "making one stream wait for another."},
+            "Extra memory, in percent of the bytes in use, that custash may allocate so that "
+            "one stream need not wait for another."},
            [](Config& c, std::string_view text) {
              return set_number(&c.run_ahead_percent, text, 1000, "%");
            }},
@@ -108,121 +107,118 @@ constexpr std::array kOptions = {
          "limit",
          "0",
          "bytes, or with K, M, G, T (powers of 1,024; 1.5G), or a share of the device with %",
-         "The most device memory to hold on each device, in use and cached. Beyond it, an "
-         "allocation fails with an out-of-memory error. At least 2M. 0: no limit."},
+         "The most device memory to hold on each device, in use and cached. Allocations beyond "
+         "it fail with an out-of-memory error. At least 2M. 0: no limit."},
         [](Config& c, std::string_view text) { return set_limit(&c, text); }},
     Option{{"decay",
             "seconds",
             "10",
             "0-86400",
-            "Seconds after which unused device memory returns to the driver. The service "
-            "thread does it, also while the process makes no call. It can take up to twice as "
-            "long. Never stalls. 0 disables it."},
+            "Release device memory to the driver after this many seconds without use (up to "
+            "twice as many), even if the process makes no call. Never stalls. 0: never."},
            [](Config& c, std::string_view text) { return set_seconds(&c.decay, text); }},
     Option{{"patience",
             "seconds",
             "10",
             "0-86400",
-            "How long an allocation on a full device waits for work that the driver would not "
-            "wait for there, while nothing on the device ends. Then it is out of memory. "
-            "0: not at all."},
+            "How many seconds an allocation on a full device waits for running work before it "
+            "fails with out of memory. The timer restarts whenever work finishes. 0: do not "
+            "wait."},
            [](Config& c, std::string_view text) { return set_seconds(&c.patience, text); }},
     Option{{"guard",
             "guard",
             "off",
             "off|all|1/N|1/N@SEED|SIZE-SIZE",
-            "Allocations that get pages of their own between addresses without memory, so "
-            "that an access outside or after the free faults. all; one in N; those of a size."},
+            "Put allocations on their own pages, surrounded by unmapped addresses, so that "
+            "out-of-bounds and use-after-free accesses fault. all, one in N, or a size range."},
            [](Config& c, std::string_view text) { return set_guard(&c.guard, text); }},
     Option{{"guard_show",
             "flag",
             "false",
             "true|false",
-            "true: print on standard error what guards find, with call sites, and at exit how "
-            "much they found."},
+            "true: print findings of the checks on standard error, with call sites, and a "
+            "summary at exit."},
            [](Config& c, std::string_view text) { return set_flag(&c.guard_show, text); }},
     Option{{"guard_report",
             "path",
             "",
             "",
-            "Write what guards find to this file, as JSON: a path without commas. Where the "
-            "name is taken, the process's number is added. %r, %h, %p as in record. Empty: "
-            "none."},
+            "Write findings of the checks to this file, as JSON: a path without commas. If "
+            "the file exists, the process's number is added to the name. %r, %h, %p as in "
+            "record. Empty: none."},
            [](Config& c, std::string_view text) { return set_text(&c.guard_report, text); }},
     Option{
         {"guard_fill",
          "flag",
          "false",
          "true|false",
-         "true: fill guarded blocks with bytes of 255 when they are allocated, so that reads "
-         "of what nobody wrote show. Floating-point numbers are then NaN."},
+         "true: fill guarded blocks with bytes of 255 to expose reads of uninitialised memory. "
+         "Floats read back as NaN."},
         [](Config& c, std::string_view text) { return set_flag(&c.guard_fill, text); }},
-    Option{
-        {"guard_slack",
-         "bytes",
-         "4K",
-         "bytes, or with K, M, G, T (powers of 1,024)",
-         "How far beside a guarded block of device memory, on its pages, custash looks for bytes "
-         "that were written. 2M: everywhere on them."},
-        [](Config& c, std::string_view text) { return set_bytes(&c.guard_slack, text); }},
+    Option{{"guard_slack",
+            "bytes",
+            "4K",
+            "bytes, or with K, M, G, T (powers of 1,024)",
+            "How far around a guarded block of device memory, on its pages, custash checks for "
+            "overwritten bytes. 2M: the whole pages."},
+           [](Config& c, std::string_view text) { return set_bytes(&c.guard_slack, text); }},
     Option{{"check_streams",
             "flag",
             "false",
             "true|false",
-            "true: look whether streams order each use of device memory behind its allocation "
-            "and before its free. Findings go where guard_show and guard_report say."},
+            "true: report device memory used on a stream that is not ordered after its "
+            "allocation and before its free. Findings go where guard_show and guard_report "
+            "say."},
            [](Config& c, std::string_view text) { return set_flag(&c.check_streams, text); }},
     Option{{"pinned",
             "flag",
             "true",
             "true|false",
-            "false: pinned host memory comes from the driver and returns to it at each free."},
+            "false: pass pinned host memory to the driver, without a cache."},
            [](Config& c, std::string_view text) { return set_flag(&c.pinned, text); }},
     Option{{"pinned_threads",
             "count",
             "0",
             "0-256",
-            "How many threads touch new pinned memory for the first time. They end before "
-            "the call does. 0: one per core, at most 16."},
+            "How many threads touch new pinned memory first. They end before the call "
+            "returns. 0: one per core, at most 16."},
            number<&Config::pinned_threads, 256>},
     Option{{"pinned_limit",
             "bytes",
             "0",
             "bytes, or with K, M, G, T (powers of 1,024)",
-            "The most pinned memory to hold, in use and cached. Beyond it, an allocation fails "
+            "The most pinned memory to hold, in use and cached. Allocations beyond it fail "
             "with an out-of-memory error. 0: no limit."},
            [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
-    Option{
-        {"pinned_decay",
-         "seconds",
-         "60",
-         "0-86400",
-         "Seconds after which unused pinned memory returns to the system. The service thread "
-         "does it while no work is in flight; work submitted meanwhile waits for it. 0 "
-         "disables it."},
-        [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
+    Option{{"pinned_decay",
+            "seconds",
+            "60",
+            "0-86400",
+            "Release pinned memory to the system after this many seconds without use, while no "
+            "work is in flight; work submitted meanwhile waits. 0: never."},
+           [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
     Option{
         {"deep_trim_after",
          "seconds",
          "0",
          "0-86400",
-         "Return free memory, also that in pages which are partly in use, to the driver when "
-         "the process has submitted no work so long. Also do so before an allocation fails for "
+         "After this many seconds without submitted work, release all free memory to the "
+         "driver, compacting partly used pages. Also before an allocation fails for lack of "
          "memory. Needs control. 0: never."},
         [](Config& c, std::string_view text) { return set_seconds(&c.deep_trim_after, text); }},
     Option{{"sleep_after",
             "seconds",
             "0",
             "0-86400",
-            "Put the device memory of the process to sleep when it has submitted no work for "
-            "so many seconds. The next submission wakes it. Needs control. 0: never."},
+            "Put the device memory to sleep after this many seconds without submitted work. "
+            "The next submission wakes it. Needs control. 0: never."},
            [](Config& c, std::string_view text) { return set_seconds(&c.sleep_after, text); }},
     Option{{"sleep_pinned",
             "bytes",
             "0",
             "bytes, or with K, M, G, T (powers of 1,024)",
-            "The most pinned host memory for the contents of sleeping memory. It stays for the "
-            "next sleep. Contents beyond it go to pageable memory, which is slower."},
+            "The most pinned host memory for the contents of sleeping memory. It stays for "
+            "the next sleep. Contents beyond it go to pageable memory, which is slower."},
            [](Config& c, std::string_view text) { return set_bytes(&c.sleep_pinned, text); }},
     Option{{"sleep_memory",
             "bytes",
@@ -237,33 +233,32 @@ constexpr std::array kOptions = {
             "path",
             "",
             "",
-            "A folder, without commas in its path, for the contents of sleeping memory that "
-            "host memory has no room for. They go to a file without a name there, which only "
-            "its user can read. Empty: none, and a process that needs it stays awake."},
+            "Directory, without commas in its path, for sleeping memory that does not fit in "
+            "host memory, in an unnamed file that only you can read. Empty: none; the process "
+            "stays awake."},
            [](Config& c, std::string_view text) { return set_text(&c.sleep_dir, text); }},
     Option{{"sleep_check",
             "flag",
             "false",
             "true|false",
-            "true: take checksums of the contents of sleeping memory, compare them at waking, "
-            "and log an error where they differ. Takes about as long as one more copy."},
+            "true: compare checksums of sleeping memory at waking, and log an error if they "
+            "differ. Takes about as long as one more copy."},
            [](Config& c, std::string_view text) { return set_flag(&c.sleep_check, text); }},
     Option{{"neighbours",
             "flag",
             "true",
             "true|false",
-            "true: when the device is full, ask other processes of the same user under "
-            "custash to return cached memory. cudaMemGetInfo counts it as free. Does the same "
-            "for them."},
+            "true: when the device is full, ask your other processes under custash to release "
+            "cached memory, and do the same for them. cudaMemGetInfo counts it as free."},
            [](Config& c, std::string_view text) { return set_flag(&c.neighbours, text); }},
     Option{{"control",
             "flag",
             "true",
             "true|false",
             "Start a service thread so that custash trim, snapshot and top can reach this "
-            "process. It starts with the first device or pinned memory. With neighbours and "
-            "control both off, there is no thread until memory is exported, and idle memory "
-            "returns during later calls that miss the cache."},
+            "process. It starts with the first allocation. With neighbours and control both "
+            "off, there is no thread until memory is exported, and idle memory returns during "
+            "later calls that miss the cache."},
            [](Config& c, std::string_view text) { return set_flag(&c.control, text); }},
     Option{{"log", "choice", "off", "off|error|warn|info|debug", "The lowest severity to log."},
            [](Config& c, std::string_view text) {
@@ -279,8 +274,8 @@ constexpr std::array kOptions = {
             "path",
             "",
             "",
-            "The file to append the log to: a path without commas, in an existing folder. "
-            "%r, %h, %p as in record. Empty: standard error."},
+            "The file to append the log to: a path without commas, in an existing folder. %r, "
+            "%h, %p as in record. Empty: standard error."},
            [](Config& c, std::string_view text) { return set_text(&c.log_file, text); }},
     Option{{"summary",
             "flag",
@@ -293,8 +288,8 @@ constexpr std::array kOptions = {
          "choice",
          "basic",
          "basic|detailed",
-         "detailed: also count by call site and calling library, and measure how long "
-         "blocks live and how long each driver call takes."},
+         "detailed: also count by call site and calling library, and measure lifetimes of "
+         "blocks and the time of each driver call."},
         [](Config& c, std::string_view text) {
           return choose<bool>(&c.detailed_stats, text, {{"basic", false}, {"detailed", true}});
         }},
@@ -302,7 +297,7 @@ constexpr std::array kOptions = {
             "flag",
             "false",
             "true|false",
-            "true: show NVIDIA's tools (Nsight Systems) what custash does, by NVTX: calls as "
+            "true: show in Nsight Systems and other NVTX tools what custash does: calls as "
             "ranges, memory in use and held as counters."},
            [](Config& c, std::string_view text) { return set_flag(&c.nvtx, text); }},
     Option{{"history",
@@ -323,34 +318,34 @@ constexpr std::array kOptions = {
             "flag",
             "true",
             "true|false",
-            "true: in a process that runs Python, call sites also have its lines. Costs less "
-            "than a microsecond an allocation with CPython 3.11 to 3.13, else some ten."},
+            "true: call sites also have lines of Python. Costs less than a microsecond per "
+            "allocation with CPython 3.11 to 3.13, otherwise about ten."},
            [](Config& c, std::string_view text) { return set_flag(&c.history_python, text); }},
     Option{
         {"snapshot",
          "path",
          "",
          "",
-         "Write a snapshot of all memory at exit. With history on, also write one named "
-         ".oom when memory first runs out. The ending chooses the form: .html, a report "
-         "to read; .json; .pickle, for PyTorch's viewer; .trace.json, for Perfetto. Under "
-         "custash run the command makes all forms but .json. Without it x.html.json is "
-         "written, and a line names the command that makes x.html. An existing file stays: the process's number goes into the name. A link is not "
-         "followed. %r, %h, %p as in record. Empty: none."},
+         "Write a snapshot of all memory at exit, and with history also one named .oom when "
+         "memory first runs out. The ending chooses the format: .html, a report; .json; "
+         ".pickle, for PyTorch's viewer; .trace.json, for Perfetto. Without custash run it is "
+         "written as JSON (x.html.json), and a message names the command that makes x.html. If "
+         "the file exists, the process's number is added to the name; links are not followed. "
+         "%r, %h, %p as in record. Empty: none."},
         [](Config& c, std::string_view text) { return set_text(&c.snapshot, text); }},
     Option{
         {"snapshot_signal",
          "count",
          "0",
          "0-64",
-         "The number of a signal. It makes the running process write a snapshot and switch "
-         "history on. The option snapshot names the file, else it is custash.html. 0: none."},
+         "The number of a signal that makes the process write a snapshot (option snapshot, or "
+         "custash.html) and switch history on. 0: none."},
         number<&Config::snapshot_signal, 64>},
     Option{{"leaks",
             "flag",
             "false",
             "true|false",
-            "true: list on standard error at exit what is still allocated, by call site."},
+            "true: list at exit on standard error what is still allocated, by call site."},
            [](Config& c, std::string_view text) { return set_flag(&c.leaks, text); }},
     Option{{"record",
             "path",
@@ -359,8 +354,8 @@ constexpr std::array kOptions = {
             "Record every allocation and free in this file, a path without commas. Further "
             "processes append their number to the path. An existing file is not overwritten; "
             "a folder or a device is refused. %r stands for the process's rank (none without "
-            "one), %h for the host, %p for the process's number, %% for a percent sign. Empty: "
-            "nothing."},
+            "one), %h for the host, %p for the process's number, %% for a percent sign. "
+            "Empty: none."},
            [](Config& c, std::string_view text) { return set_text(&c.record, text); }},
 };
 

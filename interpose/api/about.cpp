@@ -39,7 +39,7 @@ const char* custash_error_string(custash_status_t status) {
     case CUSTASH_ERROR_INVALID_VALUE:
       return "a null pointer, a device that is not there, or a pointer that is freed already";
     case CUSTASH_ERROR_OUT_OF_MEMORY:
-      return "out of memory, after everything cached was given back";
+      return "out of memory, after all cached memory was released";
     case CUSTASH_ERROR_NOT_RUNNING:
       return "custash does not serve this process, or CUDA does not work in it";
     case CUSTASH_ERROR_NOT_OURS:

@@ -10,7 +10,7 @@
  * For every function: any thread may call it at any time. Sizes are bytes. `device` is the
  * number that the CUDA runtime gives the device; CUSTASH_CURRENT_DEVICE is the calling
  * thread's. A stream is a cudaStream_t or CUstream; NULL is the legacy default stream. No
- * function prints anything. "As X" names the call of CUDA or PyTorch whose meaning a function
+ * function prints anything. "As X" names the CUDA or PyTorch call whose meaning a function
  * has. "Errors" leaves out the prefix CUSTASH_ERROR_. custash does not serve a process where it
  * is switched off, once exit has begun, or in a child made by fork. Each function that returns
  * a status then returns CUSTASH_ERROR_NOT_RUNNING.
@@ -73,8 +73,8 @@ typedef struct custash_stat {
 CUSTASH_API custash_status_t custash_malloc(void** ptr, int device, size_t size);
 
 /* Frees memory that any stream may have used, as cudaFree does, without waiting for the device.
- * Nobody gets the memory again before all work that its context holds now is over. NULL is
- * success. Errors: NOT_OURS, INVALID_VALUE (freed already, or not the start of a block),
+ * The memory is not reused until all work already submitted in its context has finished. NULL
+ * is success. Errors: NOT_OURS, INVALID_VALUE (freed already, or not the start of a block),
  * NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_free(void* ptr);
 
@@ -112,9 +112,9 @@ CUSTASH_API void custash_torch_free(void* ptr,
  * use, or whose last work has not ended. Like torch.cuda.empty_cache. Errors: NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_empty_cache(void);
 
-/* Puts the device memory of the process to sleep: its contents go to host memory, and the
- * memory goes back to the driver. All addresses stay. Waits up to 2 s for the process's work.
- * The next submission wakes all of it. Some memory stays awake (docs/sleep.md). Errors:
+/* Puts the device memory of the process to sleep: copies its contents to the host and releases
+ * it to the driver. All addresses stay. Waits up to 2 s for the process's work. The next
+ * submission wakes all of it. Some memory stays awake (docs/sleeping.md). Errors:
  * INVALID_VALUE, NOT_RUNNING; BUSY: nothing has changed, and custash_last_error_message says
  * why. */
 CUSTASH_API custash_status_t custash_sleep(int device);
@@ -124,31 +124,30 @@ CUSTASH_API custash_status_t custash_sleep(int device);
  * that have changed. custash_last_error_message says how many. */
 CUSTASH_API custash_status_t custash_wake(int device);
 
-/* Gives at least `bytes` of free memory of the device back, or all of it if less is free. Whole
- * pages go, so it may be more. As custash_empty_cache otherwise. Errors: INVALID_VALUE,
- * NOT_RUNNING, DRIVER. */
+/* Releases at least `bytes` of free memory to the driver, or all of it if less is free. It
+ * releases whole pages, so it may be more. As custash_empty_cache otherwise. Errors:
+ * INVALID_VALUE, NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_trim(int device, size_t bytes);
 
-/* Gives back free memory that custash_free_async or cudaFreeAsync freed on `stream`: for a
- * stream that is not used any more. Errors: INVALID_VALUE (no such stream), NOT_RUNNING,
- * DRIVER. */
+/* Releases free memory that custash_free_async or cudaFreeAsync freed on `stream`: for a stream
+ * that is no longer used. Errors: INVALID_VALUE (no such stream), NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_trim_stream(custash_stream_t stream);
 
-/* Gives back memory that has been free since the previous call, at most 4 GiB. Option decay:
+/* Releases memory that has been free since the previous call, at most 4 GiB. Option decay:
  * does the same by time. Errors: INVALID_VALUE, NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_trim_idle(int device);
 
 /* As custash_trim of everything that is free, also in pages that are partly in use: these
  * become small ones at the same addresses. Waits up to 2 s for the process's work; submissions
- * of other threads wait meanwhile. Some pages stay whole (docs/sleep.md). Errors:
+ * of other threads wait meanwhile. Some pages stay whole (docs/sleeping.md). Errors:
  * INVALID_VALUE, NOT_RUNNING; BUSY: no page was cut, and custash_last_error_message says why.
  */
 CUSTASH_API custash_status_t custash_trim_deep(int device);
 
 /* The most that is held of the device, in use and cached, by all contexts of this process
- * together; what is held already stays. Past it allocations fail for memory, after everything
- * free was given back. cudaMemGetInfo reports the limit as the device's size. SIZE_MAX: no
- * limit. As option limit:. Errors: INVALID_VALUE, NOT_RUNNING. */
+ * together; what is held already stays. Allocations beyond it first release all cached memory,
+ * then fail with OUT_OF_MEMORY. cudaMemGetInfo reports the limit as the device's size.
+ * SIZE_MAX: no limit. As option limit:. Errors: INVALID_VALUE, NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_set_memory_limit(int device, size_t bytes);
 
 /* Sets the limit as a share, from 0 to 1, of the device's memory. Like
@@ -200,15 +199,15 @@ CUSTASH_API custash_status_t custash_host_malloc(void** ptr, size_t size, unsign
  * free all the same). */
 CUSTASH_API custash_status_t custash_host_free(void* ptr);
 
-/* Says that `stream` uses the buffer, and that only streams named so do: custash_host_free then
- * waits for nothing else. Call it once for each stream, before the free. The stream must live
- * until then. cudaFreeHost still waits for all streams. As PyTorch's
+/* Marks the buffer as used on `stream`. Once any stream is recorded, custash_host_free waits
+ * only for recorded streams. Call it once for each stream, before the free. The stream must
+ * live until then. cudaFreeHost still waits for all streams. As PyTorch's
  * CachingHostAllocator_recordEvent. Errors: INVALID_VALUE (not the start of a live buffer),
  * NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_host_record_stream(void* ptr, custash_stream_t stream);
 
-/* Returns all free pinned memory to the system. Waits for the device, since the driver does so
- * when it unpins memory. Like torch._C._host_emptyCache. Errors: NOT_RUNNING, DRIVER. */
+/* Returns all free pinned memory to the system. Waits for the device, as the driver does when
+ * it unpins memory. Like torch._C._host_emptyCache. Errors: NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_host_empty_cache(void);
 
 /* All counters of pinned memory, under the names of torch.cuda.host_memory_stats, followed by
@@ -221,8 +220,8 @@ CUSTASH_API custash_status_t custash_host_reset_peak_memory_stats(void);
 /* ---- Numbers. Meanings and keys are PyTorch's (torch.cuda.memory_stats).
  * ---------------------- */
 
-/* A value now, the most it ever was, and the sums of its rises and falls. The first is exact,
- * so are the last two; how exact a peak is, docs/statistics.md says. */
+/* The current value, its peak, and the sums of its rises and falls. docs/observing.md says how
+ * peaks are counted. */
 typedef struct custash_counter {
   int64_t current;
   int64_t peak;
@@ -244,14 +243,14 @@ CUSTASH_API custash_status_t custash_reserved_bytes(int device, custash_counter_
 CUSTASH_API custash_status_t custash_reset_peak_memory_stats(int device);
 
 /* All counters, named as PyTorch names them ("allocated_bytes.all.peak"), custash's own after
- * them. *count: in, the room in `stats`; out, how many counters there are. Where stats
- * is NULL only the number is answered. BUFFER_TOO_SMALL: the first counters were written, as
- * many as there was room for. */
+ * them. *count: in, the room in `stats`; out, how many counters there are. If stats is NULL,
+ * only the number is returned. BUFFER_TOO_SMALL: the first counters were written, as many as
+ * there was room for. */
 CUSTASH_API custash_status_t custash_memory_stats(int device,
                                                   custash_stat_t* stats,
                                                   size_t* count);
 
-/* ---- The same as a structure, and as text. docs/statistics.md says what each member counts.
+/* ---- The same as a structure, and as text. docs/observing.md says what each member counts.
  * ------ */
 
 /* Which requests a counter of three counts: PyTorch's "all", "small_pool" (up to 1 MiB),
@@ -280,12 +279,12 @@ typedef struct custash_device_stats {
   int64_t num_alloc_retries;              /* allocations retried after the cache was released */
   int64_t num_ooms;                       /* allocations that failed all the same */
   int64_t num_sync_all_streams;           /* waits of the host for a whole context */
-  int64_t num_device_alloc;               /* calls that made memory in the driver */
-  int64_t num_device_free;                /* calls that gave it back */
+  int64_t num_device_alloc;               /* driver calls that allocated memory */
+  int64_t num_device_free;                /* calls that released it */
 
   /* custash's own. */
   int64_t num_fences;         /* events recorded at frees */
-  int64_t num_fence_queries;  /* times such an event was asked whether it has passed */
+  int64_t num_fence_queries;  /* queries of such an event */
   int64_t num_debt_waits;     /* waits inserted on the GPU before a submission */
   int64_t num_free_waits;     /* frees that waited for work whose results the host could see */
   int64_t num_stalls_avoided; /* frees without a stream that did not wait, as they would without
@@ -306,27 +305,27 @@ typedef struct custash_device_stats {
   int64_t guard_time_ns;       /* time that calls have taken longer for guards */
 } custash_device_stats_t;
 
-/* Fills the members that program and library both know. Visits all blocks (some microseconds
- * for each thousand). Errors: INVALID_VALUE (NULL, size below the first two members, no such
+/* Fills the members that program and library both know. Visits all blocks (a few microseconds
+ * per thousand). Errors: INVALID_VALUE (NULL, size below the first two members, no such
  * device), NOT_RUNNING.
  */
 CUSTASH_API custash_status_t custash_get_device_stats(int device,
                                                       custash_device_stats_t* stats);
 
 enum {
-  CUSTASH_TEXT_JSON = 0,       /* all numbers: docs/statistics.md */
+  CUSTASH_TEXT_JSON = 0,       /* all numbers: docs/observing.md */
   CUSTASH_TEXT_PROMETHEUS = 1, /* refused: custash stat --prometheus PID prints it */
   CUSTASH_TEXT_TABLE = 2       /* refused: custash stat PID prints it */
 };
 
 /* The statistics of the device in that form, ended by a zero. *size: in, the room in `text`;
- * out, the room needed, its zero included. Where text is NULL only that is answered.
+ * out, the room needed, its zero included. If text is NULL, only that is returned.
  * BUFFER_TOO_SMALL: nothing was written. Errors: INVALID_VALUE (a form that the
  * library does not write, as custash_last_error_message() says, unknown device, size NULL),
  * NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_stats_text(int device, int form, char* text, size_t* size);
 
-/* ---- History and snapshots. docs/history.md says more.
+/* ---- History and snapshots. docs/observing.md says more.
  * ----------------------------------------------------- */
 
 /* Switches history on. From now on each allocation and free is counted by call site, with up to

@@ -78,8 +78,10 @@ std::string where(const Suspect& suspect) {
 }
 
 std::string stream_headline(Kind kind) {
-  if (kind == Kind::FreeBesideUse) return "no stream orders a use before the free";
-  if (kind == Kind::BeforeAllocation) return "no stream orders a use after the allocation";
+  if (kind == Kind::FreeBesideUse)
+    return "a block is freed while another stream may still use it";
+  if (kind == Kind::BeforeAllocation)
+    return "a block is used on a stream before its allocation";
   return "a use after the free";
 }
 
@@ -96,7 +98,7 @@ std::string headline(const GuardFinding& finding) {
       return call_of(finding) + (kind == Kind::AfterFree ? " uses a block after its free"
                                                          : " uses bytes outside of a block");
     case Source::Host:
-      return "the host " + finding.call + " bytes that are not the block's";
+      return "the host " + finding.call + " bytes outside of a block";
     case Source::Streams:
       return stream_headline(kind);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // GuardFinding: one thing that guards have found, and its forms as text and JSON
-// (docs/guard.md). Pure, but for names, which take the loader's lock.
+// (docs/checking.md). Pure, but for names, which take the loader's lock.
 #pragma once
 
 #include "interpose/check/guard_book.hpp"

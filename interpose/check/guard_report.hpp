@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GuardReport: what guards have found in this process (docs/guard.md). Hooks tell it of
+// GuardReport: what guards have found in this process (docs/checking.md). Hooks tell it of
 // guarded blocks, of the work that may use them, of frees that failed and of faults; the core
 // of bytes that were written. One for each process, behind one lock of its own, under which
 // nothing else is called; never destroyed. It changes no answer of a call.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // StreamBook: the blocks in use and the last that were freed, each with its last use on each
-// stream. It says of a use or a free whether streams order it (docs/guard.md). Pure; its
+// stream. It says of a use or a free whether streams order it (docs/checking.md). Pure; its
 // owner's lock guards it.
 #pragma once
 

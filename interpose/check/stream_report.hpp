@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // StreamReport: whether the program's streams order each use of device memory behind its
-// allocation and before its free (docs/guard.md, option check_streams). Hooks tell it of
+// allocation and before its free (docs/checking.md, option check_streams). Hooks tell it of
 // allocations, frees, work, events and waits. One for each process, behind one lock of its own,
 // under which nothing else is called; never destroyed. It changes no answer of a call.
 #pragma once

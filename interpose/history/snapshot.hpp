@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Snapshot: everything that is known at one moment: statistics, each segment and block, the
-// history and its call sites. Also the files that it is written to (docs/history.md). Gathering
-// takes each lock briefly, so parts may be some microseconds apart.
+// history and its call sites. Also the files that it is written to (docs/observing.md).
+// Gathering takes each lock briefly, so parts may be some microseconds apart.
 #pragma once
 
 #include "allocator/allocator.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All statistics of a device as JSON (docs/statistics.md).
+// All statistics of a device as JSON (docs/observing.md).
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/counters/passed_json.hpp"

@@ -131,6 +131,10 @@ def main():
     for page in files("docs", ends=(".md",)) + ["README.md", "CHANGELOG.md"]:
         if page not in GENERATED:
             texts += [(page, *each) for each in paragraphs(read(page), tables=page != "docs/testing.md")]
+    for header in files("interpose/api", ends=(".h", ".hpp")):
+        texts += [(header, *each) for each in comments(read(header))]
+    for source in files("allocator", "pinned", "interpose", "tools", ends=(".cpp", ".hpp", ".h", ".js")) + files("tools/python", ends=(".py",)):
+        texts += [(source, *each) for each in messages(read(source))]
     finish([p for path, line, text in texts for p in problems_of(f"{path}:{line}", text)], len(texts))
 
 

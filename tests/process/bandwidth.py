@@ -169,7 +169,7 @@ class Bandwidth(Case):
         done = subprocess.run([PATHS.command, "bandwidth", "--mistakes"], env=environment(preload=False), capture_output=True,
                               text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout, done.stderr),
-                         (125, "", "custash: bandwidth: moved to tools/demos/bandwidth of custash's sources (docs/bandwidth.md)\n"))
+                         (125, "", "custash: bandwidth: moved to tools/demos/bandwidth of custash's sources\n"))
 
     def test_wrong_options_are_told(self):
         for words, message in [(("--sizes", "12x"), "--sizes 12x is not a size"),

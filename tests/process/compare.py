@@ -62,7 +62,7 @@ class Compare(Case):
                      r"  wall time +[0-9.]+ ms \([0-9.]+ - [0-9.]+\) .* x \(.*",
                      r"  user time +.*", r"  system time +.*", r"  wall time, without / with, by round:( [0-9.]+ x,?){4}",
                      r"  served: 300 allocations, 300 frees", r"  frees that did not wait: 300 of 300",
-                     r"  driver calls: \d+ avoided; custash made \d+ in place of 600",
+                     r"  driver calls: \d+ avoided; custash made \d+ instead of 600",
                      r"  time in the driver for memory: [0-9.]+ m?s (saved|more), by what the calls took in a warm-up; custash spent [0-9.]+ m?s",
                      r"  custash 0\.\S+ with stats:detailed; simulated device, driver 1\.0; 20\d\d-\d\d-\d\d",
                      r"  peak in use 1\.00 MiB, peak held 2\.00 MiB",
@@ -133,7 +133,7 @@ class Compare(Case):
         out, _ = self.compare("number 20", *metric)
         self.assertIn("metric: no gain. It is the same in all runs.\n", out)
         out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:", runs=3)
-        self.assertIn("metric: 2.00 x in 3 rounds. That is too few to tell a difference from noise: it takes 4 or more.", out)
+        self.assertIn("metric: 2.00 x in 3 rounds. Too few rounds to distinguish it from noise: it takes 4 or more.", out)
         row = self.row(self.json("number 20 10", *metric, "--ignore", "^time:"), "metric")
         self.assertEqual((row["with_custash"], row["without"]["median"], row["with"]["median"]), ("lower", 20, 10))
 
@@ -219,7 +219,7 @@ class Compare(Case):
         _, err = self.compare("fail", code=1, warmup=1)
         self.assertIn("custash: the program fails without custash, too: exit status 4 (-i compares it all the same)\n", err)
         _, err = self.compare("status", code=1, warmup=1)
-        self.assertIn("custash: warm-up 1 of 1, with custash: exit status 3. Without custash it ends well: see docs/faq.md.\n", err)
+        self.assertIn("custash: warm-up 1 of 1, with custash: exit status 3. Without custash it ends well: see docs/troubleshooting.md.\n", err)
 
     def test_a_time_limit_ends_those_that_ignore_it(self):
         """The leader ends at once. What it has started ignores the signal, or has left the group."""

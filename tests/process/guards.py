@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a program with guarded blocks says of wrong uses of memory (docs/guard.md). Faults of kernels: tests/gpu/museum.py."""
+"""What a program with guarded blocks says of wrong uses of memory (docs/checking.md). Faults of kernels: tests/gpu/museum.py."""
 import json
 import os
 import pathlib

@@ -31,7 +31,7 @@ def zig():
 
 
 def build(path):
-    """The folder with the TARGETS, or None where the build failed; tools/build has then told why."""
+    """The folder with the TARGETS, or None where the build failed; tools/build has then printed why."""
     FOLDER.mkdir(exist_ok=True)
     native = FOLDER / "zig.ini"
     words = f"['{ROOT}/tools/packaging/zig', '{path}']"

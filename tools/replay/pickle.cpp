@@ -147,7 +147,7 @@ void Pickle::append(Type type, std::size_t from) {
 
 void Pickle::get_memo(std::uint64_t key) {
   const auto it = memo_.find(key);
-  if (it == memo_.end()) fail("a value that was never kept is asked for");
+  if (it == memo_.end()) fail("a value that was never stored is read");
   stack_.push_back(it->second);
 }
 

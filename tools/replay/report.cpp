@@ -139,7 +139,7 @@ std::string text_of(const Report& report) {
   if (report.native || report.expandable) add_comparison(out, report);
   if (report.smallest) {
     add(out, "  smallest device: custash %.0f MiB", mib(report.smallest->custash));
-    add(out, ", bare driver %.0f MiB (0: none)\n", mib(report.smallest->bare));
+    add(out, ", driver alone %.0f MiB (0: none)\n", mib(report.smallest->bare));
   }
   add_idle(out, report.idle);
   if (!o.sound) out += "  FAILED: work touched memory that it may not, or a call failed\n";

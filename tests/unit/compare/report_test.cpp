@@ -35,10 +35,10 @@ TEST_CASE("more driver calls than without custash are told as such", "[compare]"
   served.allocations = served.frees = 10;
   served.driver_calls = 5;
   CHECK(has_line(report_of({}, four_rounds(served), "").facts,
-                 "driver calls: 15 avoided; custash made 5 in place of 20"));
+                 "driver calls: 15 avoided; custash made 5 instead of 20"));
   served.driver_calls = 50;
   CHECK(has_line(report_of({}, four_rounds(served), "").facts,
-                 "driver calls: 30 more; custash made 50 in place of 20"));
+                 "driver calls: 30 more; custash made 50 instead of 20"));
 }
 
 TEST_CASE("a report says what was compared", "[compare]") {

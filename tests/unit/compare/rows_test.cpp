@@ -74,9 +74,9 @@ TEST_CASE("peak memory has a verdict where it clearly differs", "[compare]") {
 }
 
 TEST_CASE("up to three rounds are too few", "[compare]") {
-  CHECK(has(verdict_of(time_row({2}, {1}), false), "2.00 x in 1 round. That is too few"));
+  CHECK(has(verdict_of(time_row({2}, {1}), false), "2.00 x in 1 round. Too few rounds"));
   const Row three = time_row({9, 9, 9}, {1, 1, 1});
-  CHECK(has(verdict_of(three, false), "in 3 rounds. That is too few to tell"));
+  CHECK(has(verdict_of(three, false), "in 3 rounds. Too few rounds to distinguish"));
   CHECK_FALSE(is_gain(three, false));
 }
 

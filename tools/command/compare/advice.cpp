@@ -52,12 +52,12 @@ void advise_on_memory(const Observed& seen, std::vector<std::string>* out) {
         "The peak of device memory is higher with custash, and several streams "
         "share it. To hold less, try --conf run_ahead:0.");
   else if (is_often(served.device_frees, served.allocations))
-    out->push_back("custash gave memory back to the driver " +
-                   counted(served.device_frees, "time") + " and took new memory " +
+    out->push_back("custash released memory to the driver " +
+                   counted(served.device_frees, "time") + " and allocated new memory " +
                    counted(served.device_allocs, "time") +
                    ". To keep idle memory, try --conf decay:0.");
   if (is_often(served.pinned_returns, served.pinned_allocations))
-    out->push_back("custash gave pinned memory back " + counted(served.pinned_returns, "time") +
+    out->push_back("custash released pinned memory " + counted(served.pinned_returns, "time") +
                    ". To keep it, try --conf pinned_decay:0.");
 }
 
@@ -92,7 +92,7 @@ std::string why_no_gain(const Observed& seen) {
   constexpr double kFewASecond = 100;
   if (static_cast<double>(served.calls()) > kFewASecond * seen.wall) return "";
   return "The program makes few calls for memory: " + counted(served.calls(), "call") +
-         ". It may have a cache of its own (docs/getting-started.md).";
+         ". It may have a cache of its own (docs/frameworks.md).";
 }
 
 }  // namespace custash::compare

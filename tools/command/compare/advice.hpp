@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the counters of a run say about options, and why there is no gain. Pure.
-// docs/compare.md has the table.
+// docs/performance.md has the table.
 #pragma once
 
 #include "tools/command/compare/result.hpp"

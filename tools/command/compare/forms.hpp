@@ -12,7 +12,7 @@ namespace custash::compare {
 
 std::string as_text(const Report& report);
 
-// "custash comparison 1": all runs, and what the report says of them (docs/compare.md).
+// "custash comparison 1": all runs, and what the report says of them (docs/performance.md).
 std::string as_json(const CommandOptions& options,
                     const Comparison& comparison,
                     const Report& report,

@@ -73,7 +73,7 @@ std::vector<std::string> facts_of(const Report& report) {
   const std::int64_t avoided = served.calls() - served.calls_made();
   out.push_back("driver calls: " + run::grouped(std::abs(avoided)) +
                 (avoided < 0 ? " more" : " avoided") + "; custash made " +
-                run::grouped(served.calls_made()) + " in place of " +
+                run::grouped(served.calls_made()) + " instead of " +
                 run::grouped(served.calls()));
   out.push_back("frees that did not wait: " + run::grouped(served.frees - served.free_waits) +
                 " of " + run::grouped(served.frees));

@@ -100,7 +100,7 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
   if (row.judged.verdict == Verdict::TooFew) {
     std::string out = name;
     add(out,
-        "%s in %zu round%s. That is too few to tell a difference from noise: it takes 4 or more.",
+        "%s in %zu round%s. Too few rounds to distinguish it from noise: it takes 4 or more.",
         has_ratio(row) ? shown_ratio(ratio).c_str() : "no ratio",
         row.values[0].size(),
         row.values[0].size() == 1 ? "" : "s");

@@ -123,7 +123,7 @@ void Session::tell_whose_fault() {
     return;
   }
   result_.failure = of_custash;
-  if (well) result_.failure += ". Without custash it ends well: see docs/faq.md.";
+  if (well) result_.failure += ". Without custash it ends well: see docs/troubleshooting.md.";
   result_.said = said;
 }
 

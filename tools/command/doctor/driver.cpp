@@ -71,7 +71,7 @@ void examine_device(const Driver& driver, int device, Findings* findings) {
   } else if (pageable) {
     advice =
         "cudaFree waits for kernels that have an address of pageable memory as a parameter. "
-        "Where a kernel finds one elsewhere, synchronise before the host reads what it wrote, "
+        "If a kernel finds one elsewhere, synchronise before the host reads what it wrote, "
         "or use free:strict.";
   }
   findings->push_back({advice.empty() ? Level::Ok : Level::Note,

@@ -88,7 +88,7 @@ Loaded loaded_for(const std::string& name, Findings* findings) {
     const std::string target = std::filesystem::canonical(loaded.path);
     if (is_python(loaded.path) && !is_python(target)) {
       findings->push_back(undecided(
-          name, loaded.path, "a link to " + target + ", which chooses what it starts"));
+          name, loaded.path, "a link to " + target + ", which starts another program"));
       loaded.known = false;
       return loaded;
     }
@@ -98,7 +98,7 @@ Loaded loaded_for(const std::string& name, Findings* findings) {
       findings->push_back(
           undecided(name,
                     loaded.path,
-                    "a shell script, run by " + interpreter + ": it chooses what it starts"));
+                    "a shell script, run by " + interpreter + ": it starts another program"));
       loaded.known = false;
       return loaded;
     }

@@ -31,7 +31,7 @@ const char* const kTopHelp =
 const char* const kStatHelp =
     "Examples:\n"
     "  custash stat 4711            the table of torch.cuda.memory_summary\n"
-    "  custash stat --json 4711     every number: docs/statistics.md\n"
+    "  custash stat --json 4711     every number: docs/observing.md\n"
     "  custash stat < numbers       the table of numbers that were printed as JSON\n"
     "\n"
     "Exit status: 0; 1 if the process does not answer; a message says why.\n";
@@ -40,12 +40,12 @@ const char* const kTrimHelp =
     "Examples:\n"
     "  custash trim 4711            all free memory\n"
     "  custash trim 4711 2g         2 GiB of it\n"
-    "  custash trim --deep 4711     also what lies in pages that are partly in use\n"
+    "  custash trim --deep 4711     also free memory in partly used pages\n"
     "  custash trim --deep --all    of all your processes under custash\n"
     "\n"
     "Keeps memory that is in use, or that pending work on the device may still use. Prints how\n"
     "many bytes the process returned. With --deep new work waits until the work that runs has\n"
-    "ended, for --patience at most, and the pages are cut. docs/sleep.md has the limits.\n"
+    "ended, for --patience at most, and then cuts the pages. docs/sleeping.md has the limits.\n"
     "\n"
     "Exit status: 0; 1 if the process does not answer, or if --deep cut no page because the\n"
     "process could not be kept still; a message says why.\n";
@@ -58,9 +58,9 @@ const char* const kServeHelp =
     "\n"
     "Serves the numbers of all processes of this user under custash to Prometheus. Only programs\n"
     "on this machine can connect. There is nothing to change: GET and HEAD alone are served.\n"
-    "docs/clusters.md has examples for Prometheus, node_exporter, systemd and Grafana.\n"
+    "docs/deploying.md has examples for Prometheus, node_exporter, systemd and Grafana.\n"
     "\n"
-    "Exit status: 0 when a signal ends it; 1 if the port or the file cannot be had.\n";
+    "Exit status: 0 when a signal ends it; 1 if the port or the file is not available.\n";
 
 namespace {
 

@@ -18,9 +18,9 @@ const char* const kSleepHelp =
     "  custash sleep --all          of all your processes under custash\n"
     "  custash sleep --device 1     the memory of device 1, of all your processes\n"
     "\n"
-    "The contents go to host memory, and the memory goes back to the driver. Addresses, streams\n"
-    "and graphs stay. The next work that a program submits wakes it. A process is left as it is\n"
-    "where that cannot be done; a message says why. docs/sleep.md has the limits.\n"
+    "Copies the memory to the host and releases it to the driver. Addresses, streams and graphs\n"
+    "stay. The next work that a program submits wakes it. If a process cannot sleep, it stays as\n"
+    "it is, and a message says why. docs/sleeping.md has the limits.\n"
     "\n"
     "Exit status: 0; 1 if a process stays awake or does not answer.\n";
 
@@ -30,7 +30,7 @@ const char* const kWakeHelp =
     "  custash wake --all\n"
     "\n"
     "Returns when the memory is on the device again. Waits while the device has no room. A\n"
-    "process that gives no sign for --patience seconds is not waited for.\n"
+    "process that does not answer for --patience seconds is left alone.\n"
     "\n"
     "Exit status: 0; 1 if a process does not answer.\n";
 

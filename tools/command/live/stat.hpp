@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The statistics of a process in the forms of `custash stat`, from the JSON lines that its
-// service answers (docs/statistics.md). Pure.
+// service answers (docs/observing.md). Pure.
 #pragma once
 
 #include "interpose/api/custash.h"

@@ -18,7 +18,7 @@ struct Help {
   const char* text;
 };
 
-// docs/statistics.md says more. A number that is not here has its name for help.
+// docs/observing.md says more. A number that is not here has its name for help.
 constexpr std::array kHelp = {
     Help{"allocation", "Blocks that the program owns"},
     Help{"segment", "Pieces of memory obtained from the driver"},
@@ -32,13 +32,13 @@ constexpr std::array kHelp = {
     Help{"oversize_allocations", "Always 0: blocks of any size are split"},
     Help{"oversize_segments", "Always 0: blocks of any size are split"},
     Help{"max_split_size", "Always -1: no limit"},
-    Help{"num_alloc_retries", "Times that the driver refused memory and was asked again"},
+    Help{"num_alloc_retries", "Allocations retried after the driver refused memory"},
     Help{"num_ooms", "Allocations that failed for memory"},
     Help{"num_sync_all_streams", "Times that the host waited for a whole context"},
-    Help{"num_device_alloc", "Driver calls that made memory"},
-    Help{"num_device_free", "Driver calls that gave memory back"},
+    Help{"num_device_alloc", "Driver calls that allocated memory"},
+    Help{"num_device_free", "Driver calls that released memory"},
     Help{"num_fences", "Events recorded at frees"},
-    Help{"num_fence_queries", "Times that such an event was asked whether it has passed"},
+    Help{"num_fence_queries", "Queries of such an event"},
     Help{"num_debt_waits", "Waits inserted on the GPU before a submission"},
     Help{"num_free_waits", "Frees that waited"},
     Help{"num_stalls_avoided", "Frees that did not wait as the driver's would have"},

@@ -28,7 +28,7 @@ constexpr const char* kKeys = "q quit  s sort  r reverse  t trim  w write report
 constexpr const char* kKeyHelp[] = {
     "up, down, j, k   choose a line",
     "s, S             sort by the next column, by the one before",
-    "r                turn the order round",
+    "r                reverse the order",
     "t                ask, then return the process's free memory (custash trim PID)",
     "w                ask, then write a report of it here (custash snapshot PID)",
     "space            look again now",

@@ -33,7 +33,7 @@ const char* const kReportHelp =
     "  custash report found.json                         findings of run --check-memory --json\n"
     "\n"
     "The report shows memory over time by call site, a flame graph, each block's life, the\n"
-    "memory after any event, and what is left. docs/report.md says how to read it. The command\n"
+    "memory after any event, and what is left. docs/observing.md says how to read it. The command\n"
     "reads the files only: code in a pickle never runs.\n";
 
 const char* const kDiffHelp =

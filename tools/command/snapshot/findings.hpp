@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A guard report (docs/guard.md, guard_report:) as a page. Reads the program's files for names.
+// A guard report (docs/checking.md, guard_report:) as a page. Reads the program's files for
+// names.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The findings of a guard report (docs/guard.md, guard_report:): its stacks, and the report as
-// text. Members that are missing or of another type throw Json::exception. Pure.
+// The findings of a guard report (docs/checking.md, guard_report:): its stacks, and the report
+// as text. Members that are missing or of another type throw Json::exception. Pure.
 #pragma once
 
 #include "tools/command/snapshot/read.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Suppressions: call sites that reports leave out, from a file of the user's. Each line is a
-// glob. It is compared with a frame's function, file, file:line and module (docs/guard.md).
+// glob. It is compared with a frame's function, file, file:line and module (docs/checking.md).
 #pragma once
 
 #include "interpose/history/frame.hpp"

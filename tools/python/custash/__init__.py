@@ -98,7 +98,7 @@ def memory_summary(device=None):
 
 
 def statistics_json(device=None):
-    """All numbers as JSON; docs/statistics.md explains each."""
+    """All numbers as JSON; docs/observing.md explains each."""
     return _library.text("custash_stats_text", _number(device), 0)
 
 
@@ -165,7 +165,7 @@ def set_per_process_memory_fraction(fraction, device=None):
     _library.call("custash_set_memory_fraction", _number(device), fraction)
 
 
-# ---- History: docs/history.md.
+# ---- History: docs/observing.md.
 
 def record_history(events=200_000, depth=16):
     """From now on allocations are counted by call site, and the last `events` are kept."""

@@ -15,7 +15,7 @@ def find():
 
 
 def run(*words, given=None):
-    """What the command prints, with `given` at its standard input. Raises Error with its complaint, or if there is no command."""
+    """The output of the command, with `given` at its standard input. Raises Error with its complaint, or if there is no command."""
     command = find()
     if command is None:
         raise _library.Error(_library.FILE, "the command custash is not on PATH")
@@ -26,13 +26,13 @@ def run(*words, given=None):
     return done.stdout
 
 
-def render(told, path):
+def render(source, path):
     """Makes `path` from a snapshot's JSON, and removes that."""
     if find() is None:
-        warnings.warn(f"{told} written; custash report {told} makes {path}, but the command is not on PATH", stacklevel=3)
+        warnings.warn(f"{source} written; custash report {source} makes {path}, but the command is not on PATH", stacklevel=3)
         return
-    run("report", os.path.abspath(told), "-o", os.path.abspath(path))  # a name may begin with a dash
-    os.unlink(told)
+    run("report", os.path.abspath(source), "-o", os.path.abspath(path))  # a name may begin with a dash
+    os.unlink(source)
 
 
 def stat(device, *words):

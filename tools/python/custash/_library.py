@@ -22,7 +22,7 @@ class Error(RuntimeError):
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """Device or pinned memory ran out, after everything cached was given back."""
+    """Device or pinned memory ran out, after all cached memory was released."""
 
 
 class Stat(ctypes.Structure):
@@ -67,7 +67,7 @@ _loaded = None
 
 
 def _candidates():
-    """Where the library may lie, in the order of trying."""
+    """Possible paths of the library, in the order of trying."""
     if os.environ.get("CUSTASH_LIBRARY"):
         yield os.environ["CUSTASH_LIBRARY"]
         return
@@ -109,7 +109,7 @@ def library():
 
 
 def path():
-    """Where the library was loaded from; None: it was preloaded or linked."""
+    """The path of the loaded library, or None if it was preloaded or linked."""
     library()
     return _loaded[1]
 
@@ -154,7 +154,7 @@ def counters(name, *arguments):
 
 
 def text(name, *arguments):
-    """What a function writes into a buffer that it says the size of."""
+    """The text of a function that fills a buffer and returns its size."""
     function = getattr(library(), name)
     size = _size(0)
     check(function(*arguments, None, ctypes.byref(size)))

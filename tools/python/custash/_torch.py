@@ -19,7 +19,7 @@ _ABSENT = [f"oversize_{kind}.{what}" for kind in ("allocations", "segments")
 
 
 class Allocator(torch.cuda.memory.CUDAPluggableAllocator):
-    """Of the library that is loaded already: PyTorch's own class opens a path."""
+    """An allocator of the loaded library: PyTorch's own class opens a path."""
 
     def __init__(self):
         self._allocator = torch._C._cuda_customAllocator(

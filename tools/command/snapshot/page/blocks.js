@@ -5,13 +5,13 @@ const streamText = stream => STREAMS.get(stream) || hexadecimal(stream);
 let blocksShown = "all";
 
 const KINDS = {
-  all: ["all in the stretch", (run, b) => run.begin[b] < view.to && run.end[b] >= view.from],
+  all: ["all in the range", (run, b) => run.begin[b] < view.to && run.end[b] >= view.from],
   moment: ["in use at the chosen moment", (run, b) => run.livesAt(b, view.moment)],
   kept: [
-    "allocated in the stretch, never freed",
+    "allocated in the range, never freed",
     (run, b) => run.begin[b] >= view.from && run.begin[b] < view.to && run.end[b] === run.length
   ],
-  freed: ["freed in the stretch", (run, b) => run.end[b] >= view.from && run.end[b] < view.to],
+  freed: ["freed in the range", (run, b) => run.end[b] >= view.from && run.end[b] < view.to],
 };
 
 // Blocks that the search and the chosen stream leave. A number 0x… finds the blocks that held this address.

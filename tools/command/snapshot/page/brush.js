@@ -62,7 +62,7 @@ function timelineSection() {
       "Memory over time",
       () => past().length < 2 ?
           "No events were recorded. Start the program with custash run --record-history FILE.html, or switch history on while it runs." :
-          "Each colour is one call site; its height is what that call site holds. The dashed line is what is held from the driver, cached memory included. Drag over it to choose a stretch: all tables then tell of that stretch. A click chooses a moment.",
+          "Each colour is one call site; its height is what that call site holds. The dashed line is the memory held from the driver, cached memory included. Drag to select a range; all tables then show that range only. Click to pick a moment.",
       ["from", "to", "moment", "byEvent", "width", "theme"], body => {
         if (past().length < 2) return true;
         const width = Math.max(300, body.clientWidth || 1080), options = {width, byEvent};
@@ -91,19 +91,19 @@ function timelineSection() {
             make(
                 "p", {id: "stretch", class: "dim", role: "status"},
                 isWhole() ? `All ${plural(past().length, "event")}.` :
-                            `Chosen: ${stretchText()}, ${seconds(past().time[view.from] - past().time[0])} to ${
+                            `Selected: ${stretchText()}, ${seconds(past().time[view.from] - past().time[0])} to ${
                                 seconds(past().timeAt(view.to) - past().time[0])}; peak ${
                                 bytes(past().peakOf(view.from, view.to).bytes)}.`));
         if (!isWhole() && view.to - view.from > 1) {
           const detail = {
             drawn: chart(
                 file(), past(),
-                {...options, from: view.from, to: view.to, height: 200, label: "the chosen stretch"}),
+                {...options, from: view.from, to: view.to, height: 200, label: "the selected range"}),
             overlay: make("g")
           };
           detail.drawn.svg.append(detail.overlay);
           takesPointer(detail);
-          body.append(make("h3", {}, "The chosen stretch"), detail.drawn.svg);
+          body.append(make("h3", {}, "The selected range"), detail.drawn.svg);
         }
         body.append(legend());
         return true;

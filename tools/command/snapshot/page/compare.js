@@ -73,7 +73,7 @@ function compareSection() {
   const [before, after] = files;
   section(
       "What changed",
-      `From ${before.name} to ${after.name}. Below this part, the page tells of one of them: choose it at the top.`,
+      `From ${before.name} to ${after.name}. Below this part, the page shows one of them: choose it at the top.`,
       ["search", "width", "theme", "byEvent", "flameOf"], body => {
         const all = changedSites(before, after),
               rows = all.filter(row => row.its.places.matches(row.stack, view.search)),

@@ -128,8 +128,8 @@ function flameSection() {
   ];
   section(
       "Flame graph",
-      () => `Which functions the memory was allocated below, in ${
-          stretchText()}. A click widens a place, Escape goes back; the arrow keys move.`,
+      () => `Functions that allocated memory, directly or through others, in ${
+          stretchText()}. Click to zoom in, press Escape to zoom out; the arrow keys move.`,
       ["from", "to", "moment", "search", "flame"], body => {
         if (!sums().rows.length) return false;
         const set = values => {

@@ -36,8 +36,8 @@ function lanesOf(run, from, to, axis) {
 function lanesSection() {
   section(
       "Streams",
-      () => `What the blocks of each stream held in ${
-          stretchText()}: of the stream that the allocation named. A name chooses the stream for the table of blocks; a click in a lane chooses a moment.`,
+      () => `Memory in blocks of each stream, in ${
+          stretchText()}: of the stream that the allocation named. Click a name to filter the table of blocks by stream; click in a lane to pick a moment.`,
       ["from", "to", "stream", "lanes", "byEvent"], body => {
         const run = past();
         if (run.length < 2 || view.to - view.from < 2) return false;

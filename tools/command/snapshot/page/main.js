@@ -74,10 +74,10 @@ function searchBar() {
 const WORDS = [
   ["in use", "blocks that the program owns, as handed out (rounded up)"],
   ["held", "memory that custash has from the driver; nvidia-smi counts it as used"],
-  ["cached, free", "held, but nobody's: handed out again without asking the driver"],
-  ["call site", "one way through the program to an allocation"], ["stretch", "the events chosen on the time line"],
+  ["cached, free", "held but unowned: handed out again without a driver call"],
+  ["call site", "one way through the program to an allocation"], ["range", "the events selected on the timeline"],
   ["moment", "the state after one event"], ["segment", "addresses in a row with memory behind them"],
-  ["page", "a piece of physical memory that can be moved to other addresses or given back by itself"]
+  ["page", "a piece of physical memory that can be moved to other addresses or released by itself"]
 ];
 
 function show(index, number) {

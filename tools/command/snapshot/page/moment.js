@@ -24,10 +24,10 @@ function momentSection() {
       "Every segment and page",
       () => {
         const end = view.moment === past().length;
-        return "All memory held from the driver, address by address: in use (coloured by place), " +
+        return "All memory held from the driver, address by address: in use (coloured by call site), " +
             (end ?
-                 "freed with work in flight (yellow), free. Tall marks are segments, short ones are pages that can move or go back." :
-                 "and free. Before the end, blocks have the size that was asked for, and what waits for work counts as free.") +
+                 "freed with work in flight (yellow), free. Tall marks are segments, short ones are pages that can move or be released." :
+                 "and free. Before the end, blocks have the requested size, and memory that waits for work counts as free.") +
             " Click a block for its life.";
       },
       ["moment", "theme", "width"],
@@ -63,7 +63,7 @@ function momentSection() {
               make(
                   "div", {class: "row"}, go("first", 1, "first event"), go("‹", view.moment - 1, "event before"),
                   range, go("›", view.moment + 1, "event after"), go("last", run.length, "last event"),
-                  go("peak", run.peakOf(view.from, view.to).moment, "peak of the stretch"),
+                  go("peak", run.peakOf(view.from, view.to).moment, "peak of the range"),
                   go("‹ driver call", beside(-1, a => a > FREE), "driver call before"),
                   go("driver call ›", beside(1, a => a > FREE), "driver call after"),
                   make("label", {}, "after event", number)),

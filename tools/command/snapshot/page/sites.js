@@ -145,7 +145,7 @@ function passedSection() {
 
 function lifetimeSection() {
   section(
-      "How long blocks live", () => `Short lives are what a cache is for. Blocks freed in ${stretchText()}.`,
+      "How long blocks live", () => `Short-lived blocks gain most from a cache. Blocks freed in ${stretchText()}.`,
       ["from", "to", "search"], body => {
         const tracked = file().data.history.tracked[device().device], its = past(), rows = new Map();
         if (isWhole() && !view.search) {
