@@ -4,7 +4,7 @@
 
 In a copy of the sources BiasedLock::leave() stores `relaxed` in place of `release`. The copy is built for aarch64 in
 FOLDER, and its suite concurrency runs under QEMU: it must pass. The model of that lock is searched as built, where it
-must find nothing, and without that order, where it must find a violation. docs/aarch64.md has the figures.
+must find nothing, and without that order, where it must find a violation. tests/aarch64/README.md has the figures.
 """
 import os
 import re

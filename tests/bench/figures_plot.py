@@ -110,12 +110,14 @@ def is_ours(who):
 
 
 def panel(rows, title, down):
-    """A line for each way. For places that have an axis of their own."""
-    axis, out = Axis(rows, False), report.text(LEFT, down, title + ", from 0 on")
+    """A bar for each way. For places that have an axis of their own."""
+    axis, out = Axis(rows, False), report.text(LEFT, down, title)
     for i, row in enumerate(rows):
         y = down + 8 + ROW * i + ROW / 2
         out += report.text(LEFT - 12, y + 4, html.escape(row["who"]), "end")
-        out += f'<path d="M{LEFT} {y}H{WIDTH - RIGHT}" stroke="#eee"/>\n' + dots(row, axis, y, GREEN if is_ours(row["who"]) else GREY)
+        colour = GREEN if is_ours(row["who"]) else GREY
+        out += (f'<rect x="{axis.at(0):.1f}" y="{y - 8}" width="{axis.at(row["median"]) - axis.at(0):.1f}" height="16" fill="{colour}" '
+                f'fill-opacity="0.3"/>\n' + dots(row, axis, y, colour))
         out += report.text(WIDTH - RIGHT + 14, y + 4, span(row))
     return out, down + ROW * len(rows) + 40
 
@@ -150,7 +152,7 @@ def picture(found, name):
     rows = of(found, name)
     counts = sorted({row["runs"] for row in rows})
     runs = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    below = f"dot: median, line: range; runs of each: {runs}; {found['machine']}"
+    below = f"{'bar: median' if len({row['unit'] for row in rows}) > 1 else 'dot: median'}, line: range; runs of each: {runs}; {found['machine']}"
     body = report.text(16, 24, title) + f'<g fill="{GREY}">{report.text(16, 42, html.escape(below))}</g>\n'
     down = TOP
     if len({row["unit"] for row in rows}) == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What whole processes cannot show where QEMU runs them (docs/aarch64.md), each with its reason."""
+"""What whole processes cannot show where QEMU runs them (tests/aarch64/README.md), each with its reason."""
 import os
 import sys
 import unittest

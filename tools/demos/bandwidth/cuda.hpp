@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The CUDA driver as this command needs it: found at run time, so that one binary runs bare and
-// preloaded, on a GPU and over the simulated driver. Every call that fails throws CudaError.
+// The CUDA driver as this command needs it: found at run time, so that one binary runs without
+// custash and preloaded, on a GPU and over the simulated driver. Every call that fails throws
+// CudaError.
 #pragma once
 
 #include "tools/demos/bandwidth/cells.hpp"
