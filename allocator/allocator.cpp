@@ -67,7 +67,7 @@ std::optional<Status> Allocator::FreePlan::free_slow_on(CUstream stream, NullStr
   if (is_default) (void)state_.driver.ctx_get_current(&its);
   StreamBinding* binding = state_.known_binding(its, stream, null);
   if (binding == nullptr) {
-    // The thread does not know the stream. The legacy stream tells whether the context lives.
+    // The thread does not know the stream. The legacy stream shows whether the context lives.
     const CUresult told =
         state_.driver.stream_get_ctx(is_default ? CU_STREAM_LEGACY : stream, &its);
     if (told == CUDA_ERROR_INVALID_HANDLE || told == CUDA_ERROR_INVALID_CONTEXT ||

@@ -124,13 +124,13 @@ class Allocator {
   // node.
   void let_copies_reach(CUcontext context, Address first, Address second);
 
-  // ---- Giving back.
+  // ---- Releasing.
 
   // Returns every page and segment that is free to the driver. May wait for work in flight only
   // where the driver itself does (cuMemFree of whole segments).
   Status empty_cache(CUcontext context);
-  // The same of at least `bytes` if so much is free (whole pages, so it may be more); of what
-  // was freed on one stream; of what has been free since the call before.
+  // The same for at least `bytes` if that much is free (whole pages, so it may be more); of
+  // what was freed on one stream; of what has been free since the call before.
   Status trim(int device, Bytes bytes);
   Status trim_stream(CUstream stream, NullStream null);
   Status trim_idle(int device);
@@ -143,8 +143,8 @@ class Allocator {
 
   [[nodiscard]] bool owns(Address address) const;    // in a segment of ours; takes no lock
   Ownership find(Address address, BlockInfo* info);  // info filled when Live; may be null
-  Bytes reclaimable(int device);    // free or in limbo: what could be given back
-  DeviceStats stats(int device);    // summed over the device's contexts
+  Bytes reclaimable(int device);                     // free or in limbo: what can be released
+  DeviceStats stats(int device);                     // summed over the device's contexts
   Inventory inventory(int device);  // of all its contexts, each at a moment of its own
   void reset_peak_stats(int device);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ChargedMemory: stream-ordered blocks that count for one of the program's own pools from their
+// ChargedMemory: stream-ordered blocks that count for a program-created pool from their
 // allocation to their free. The memory is that of all other calls. Thread safe; no state of its
 // own.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GraphMemory: tells an allocator of the graphs that a program makes and ends, so that a block
+// GraphMemory: tells an allocator which graphs a program makes and ends, so that a block
 // allocated beside a capture stays as long as a graph may use it. Handles are those of graphs
 // and of executables. Thread safe; no state of its own.
 // decision 11

@@ -14,7 +14,7 @@ class MemoryLimits {
   // The most that the device's contexts together may hold; all ones: no limit.
   void set(int device, Bytes bytes);
   [[nodiscard]] Bytes get(int device) const;
-  // What could still be allocated under the limit, were all that is free given back.
+  // What could still be allocated under the limit if all free memory were released.
   Bytes room(int device);
 
   // Called when all else has failed, without a lock held: not 0 when it is worth another try.

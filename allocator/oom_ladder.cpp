@@ -39,7 +39,7 @@ bool end_guards(Allocator::State& state, ContextCache& cache, Bytes) {
   return true;
 }
 
-// In vain where it is the limit that stands in the way.
+// In vain if the limit is the obstacle.
 bool ask_neighbours(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   const Bytes wanted = align_up(bytes, kPageBytes);
   return state.ask_neighbours != nullptr && state.captures_open.load() == 0 &&

@@ -13,7 +13,7 @@ class PeerProcesses {
  public:
   explicit PeerProcesses(Allocator& core) : core_(core) {}
 
-  // As Allocator::trim, from a thread without a context: how many bytes went back. During a
+  // As Allocator::trim, from a thread without a context: returns the bytes released. During a
   // capture nothing does.
   Bytes give_back(int device, Bytes bytes);
 

@@ -104,7 +104,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
     Lock lock(mutex);
     const auto [it, inserted] = caches.emplace(context, made);
     if (!inserted) {
-      delete made;  // another thread was first; nobody has seen ours
+      delete made;  // another thread was first; no other thread has seen ours
       return it->second;
     }
     count_contexts();
@@ -161,8 +161,8 @@ StreamBinding* Allocator::State::binding(CUstream stream, NullStream null) {
   ThreadBindings& bindings = ThreadBindings::mine();
   if (StreamBinding* found = bindings.find(now, context, stream)) return found;
   CUcontext owner = context;
-  // Should the driver not tell, the current context is right for nearly every program; to leave
-  // the submission uncounted would be wrong for all.
+  // If the driver does not report it, the current context is right for nearly every program; to
+  // leave the submission uncounted would be wrong for all.
   if (!is_default_stream(stream) && driver.stream_get_ctx(stream, &owner) != CUDA_SUCCESS &&
       (driver.ctx_get_current(&owner) != CUDA_SUCCESS || owner == nullptr)) {
     return nullptr;
@@ -256,7 +256,7 @@ Status Allocator::State::wait_for_others(ContextCache& cache) {
   // Who destroys one waits for its work.
   visit_living(on_device(cache.device()), [&](ContextCache& other) {
     if (&other == &cache) return;
-    // Its kernels' faults are not told here.
+    // Its kernels' faults are not reported here.
     const Status waited = other.timeline().wait_all();
     if (!other.timeline().broken() && !waited.ok()) result = waited;
   });

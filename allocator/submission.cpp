@@ -81,7 +81,7 @@ Effect effect_of(SubmissionKind view, const Allocator::State& state) {
 thread_local Timeline* beginning = nullptr;
 thread_local Captures::Number beginning_capture = 0;
 
-// The driver's number of the capture that the stream is in; 0: it does not tell.
+// The driver's number of the capture that the stream is in; 0: it is not known.
 std::uint64_t capture_of(const Driver& driver, CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
@@ -261,8 +261,8 @@ ContextUsers* Allocator::users_of(CUcontext context) {
 }
 
 void Allocator::context_destroyed(CUcontext context) {
-  // Other contexts' copies may still use its memory. Bare, their frees since have waited for
-  // that.
+  // Other contexts' copies may still use its memory. Without custash, their frees since have
+  // waited for that.
   if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere))
     visit_living(state_->all(),
                  [](ContextCache& each) { each.timeline().wait_frees().ignore(); });
@@ -273,7 +273,7 @@ void Allocator::context_destroyed(CUcontext context) {
   if (cache == nullptr) return state_->green_destroyed(context);
   state_->count_ended(*cache, all);
   cache->timeline().users().close();
-  // Nobody puts it to sleep or wakes it any more.
+  // It can no longer be put to sleep or woken.
   if (PageContents& contents = cache->sleeping_pages().contents(); contents.reserved() != 0) {
     const CurrentContext current(driver_, context);
     contents.give_up(state_->sleeping.store(), 0);

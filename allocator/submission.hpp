@@ -61,7 +61,7 @@ class Submission {
   std::array<ContextCache*, 2> others_ = {};  // of other contexts, whose blocks it touches
   std::array<Address, 2> touched_ = {};
   CallsUnderWay::Call reaching_ = {};
-  bool step_ = false;  // nobody may record a fence meanwhile
+  bool step_ = false;  // no thread may record a fence meanwhile
 };
 
 }  // namespace custash

@@ -14,7 +14,7 @@ namespace {
 std::atomic<std::uint64_t> next_number{1};
 
 // Runs after the thread's own destructors, which may still free memory; should something of the
-// thread come even later, it gets new bindings, and these are given back in their turn.
+// thread come even later, it gets new bindings, and these are released in their turn.
 struct ThreadEnd {
   ThreadEnd() {
     made = pthread_key_create(&key, [](void* bindings) {
@@ -22,7 +22,7 @@ struct ThreadEnd {
            }) == 0;
   }
 
-  // Threads that end after the library has gone must not come back here.
+  // Threads that end after the library has gone must not return here.
   ~ThreadEnd() {
     if (made) pthread_key_delete(key);
   }

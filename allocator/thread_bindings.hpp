@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ThreadBindings: what one thread remembers of the contexts and streams that it uses, and its
 // thread caches there: a table asked with two or three loads. All bindings are dropped at once,
-// by a new epoch, when a stream or a context goes. Given back when the thread ends.
+// by a new epoch, when a stream or a context goes. Released when the thread ends.
 #pragma once
 
 #include "allocator/cache/context_cache.hpp"
@@ -40,7 +40,7 @@ class ThreadBindings {
     return nullptr;
   }
 
-  // The binding of a context's plain calls; nearly always the one that was asked for last.
+  // The binding of a context's plain calls; nearly always the one that was requested last.
   StreamBinding* find_plain(std::uint64_t epoch, CUcontext context) {
     if (plain_->context == context && plain_->epoch == epoch && plain_->stream == nullptr)
       return plain_;
@@ -52,7 +52,7 @@ class ThreadBindings {
   // Remembers it, where an older one is forgotten.
   StreamBinding* remember(const StreamBinding& binding);
 
-  // Its own stream has a state there, to be given back at its end.
+  // Its own stream has a state there, to be released at its end.
   void note_own_stream(ContextCache* cache);
 
   // The binding's thread cache, made at need.
@@ -80,7 +80,7 @@ class ThreadBindings {
     return (bits ^ (bits >> 7U) ^ (bits >> 15U)) % kSeats;
   }
 
-  // Found without a call; a pointer alone may stand in the static block of a library that is
+  // Found without a call; a pointer alone may be in the static block of a library that is
   // loaded late.
   static constinit thread_local ThreadBindings* mine_
       __attribute__((tls_model("initial-exec")));

@@ -21,7 +21,8 @@ class WorkInFlight {
   void poll_tickets();
   Status wait_for_ticket(std::uint64_t ticket);
 
-  // An event behind what one stream holds now; an empty use where none can be had.
+  // Records an event after the stream's current work. Returns an empty use if no event can be
+  // created.
   HostUse record_use(CUstream stream, NullStream null);
   static bool use_over(const HostUse& use);
 

@@ -72,7 +72,7 @@ constinit const char* conf = nullptr;
 constinit bool conf_read = false;
 
 // Not at first use: by then the program may have changed its environment, and getenv races with
-// setenv in other threads. (Only a constructor of the program's own libraries can run earlier.)
+// setenv in other threads. (Only a constructor in the program's libraries can run earlier.)
 __attribute__((constructor)) void read_environment() {
   if (conf_read) return;
   conf_read = true;
@@ -124,7 +124,7 @@ void say_switched_off() {
   if (started_here()) say("custash: enabled:false: 0 allocations served");
 }
 
-// Why nothing is checked, although it was asked for. Written once, before threads could read
+// Why nothing is checked, although it was requested. Written once, before threads could read
 // it.
 constinit std::string* unchecked = nullptr;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostCache: allocations, and giving memory back. Frees are in host_cache_frees.cpp, queries in
+// HostCache: allocations, and releasing memory. Frees are in host_cache_frees.cpp, queries in
 // host_cache_queries.cpp.
 #include "pinned/host_cache.hpp"
 
@@ -159,7 +159,7 @@ bool HostCache::wait_for_limbo(CUcontext only) {
   return true;
 }
 
-// Pinned memory is scarce. Where much of it is in limbo, this waits for a buffer large enough.
+// Pinned memory is scarce. If much of it is in limbo, this waits for a buffer large enough.
 // Without custash the program has waited for it at its free.
 void* HostCache::wait_and_search(const HostRequest& request) {
   std::uint64_t ticket = 0;

@@ -78,7 +78,7 @@ class HostCache {
 
   Ownership find(Address address, HostBlockInfo* info);
 
-  // Without a lock. Where it is false, find() returns Foreign.
+  // Without a lock. If it is false, find() returns Foreign.
   bool may_own(const void* host) const { return inside(reinterpret_cast<Address>(host)); }
 
   bool overlaps(Address address, Bytes bytes);

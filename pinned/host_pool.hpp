@@ -44,7 +44,7 @@ struct HostPool {
   const unsigned flags;  // of CU_MEMHOSTALLOC_PORTABLE and _WRITECOMBINED
   const HostSizes sizes;
 
-  // The size of the block that a request of so many bytes gets.
+  // The size of the block that a request of this many bytes gets.
   static Bytes rounded(Bytes bytes);
   static HostSizes sizes_of(Bytes bytes);
 

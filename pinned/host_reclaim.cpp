@@ -15,7 +15,7 @@ namespace custash {
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
-// Unpinning takes some 85 ms a gigabyte, and a submission may wait for it.
+// Unpinning takes about 85 ms a gigabyte, and a submission may wait for it.
 constexpr Bytes kAtOnce = 256_MiB;
 
 }  // namespace
@@ -71,7 +71,7 @@ Status HostReclaim::give_back(Nanoseconds idle_before,
 
 // A fence that was just recorded does not pass at once, even on an idle device.
 void HostReclaim::poll_briefly() {
-  constexpr int kQuestions = 100;  // some 20 µs
+  constexpr int kQuestions = 100;  // about 20 µs
   WorkInFlight work(parts_.allocator);
   for (int i = 0; i < kQuestions && !work.idle(); ++i)
     work.poll_tickets();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostReclaim: gives pinned memory back: all that is free, what has been free for long, and all
+// HostReclaim: releases pinned memory: all that is free, what has been free for long, and all
 // of a context that ends. It takes segments from their pools under the host cache's lock and
 // releases them without it. Part of a HostCache.
 #pragma once

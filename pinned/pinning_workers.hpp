@@ -34,7 +34,7 @@ struct PinnedPiece {
 class PinningWorkers {
  public:
   using Touch = bool (*)(Address begin, Address end);
-  // Tells what has become of the piece. Called without a lock.
+  // Reports what has become of the piece. Called without a lock.
   using Done = std::function<PinnedPiece::State(const PinnedPiece& piece)>;
 
   explicit PinningWorkers(Done done) : done_(std::move(done)) {}
@@ -55,7 +55,7 @@ class PinningWorkers {
   // `threads`: as for first_touch(). The caller is one of them whenever it waits.
   void start(unsigned threads);
 
-  // Does what nobody has begun of the piece and of those before it, then waits for the rest.
+  // Does what no thread has begun of the piece and of those before it, then waits for the rest.
   // Makes a piece that was not added.
   PinnedPiece::State wait(PinnedPiece& piece);
 

@@ -30,7 +30,7 @@ bool same_file(const struct stat& one, const struct stat& two) {
   return one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }
 
-// Where the file system makes no file without a name: one that was not there, and its name goes
+// If the file system cannot make an unnamed file: one that was not there, and its name goes
 // at once. Another file that has taken the name meanwhile stays.
 int make_and_unlink(const FileCalls& calls, const std::string& folder) {
   for (int i = 0; i < 16; ++i) {
@@ -223,7 +223,7 @@ bool SleepFile::read_mapped(Bytes at, std::byte* to, Bytes bytes, std::string* w
     std::byte* const from = static_cast<std::byte*>(map_) + place;
     const ssize_t now = calls_.read_memory(from, to + done, size);
     if (now >= 0 || (errno != ENOSYS && errno != EPERM)) return now;
-    // A container may forbid that call. Without it the contents would never come back.
+    // A container may forbid that call. Without it the contents would be lost.
     std::memcpy(to + done, from, size);
     return static_cast<ssize_t>(size);
   });

@@ -91,8 +91,7 @@ class SleepStore final : public HostStore {
   std::atomic<Bytes> pageable_{0};
   Mutex mutex_{LockRank::Pinned};
   Bytes in_file_ GUARDED_BY(mutex_) = 0;
-  Address buffer_ =
-      0;  // made and given back under the lock; there while a piece of the file is
+  Address buffer_ = 0;  // made and released under the lock; there while a piece of the file is
   PinningWorkers workers_;
 };
 

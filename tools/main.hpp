@@ -7,8 +7,8 @@
 
 namespace custash {
 
-// Runs `body` with the words behind the program's name, and returns its exit code. Errors are
-// told on standard error, also one of standard output itself, which may show only at the end.
+// Runs `body` with the words behind the program's name, and returns its exit code. Errors go to
+// standard error, also one of standard output itself, which may show only at the end.
 int run_main(int argc, char** argv, int (*body)(const std::vector<std::string>& words));
 
 }  // namespace custash

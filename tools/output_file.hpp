@@ -45,7 +45,7 @@ output::Kind recognised(std::string_view beginning);
 // Whether it is standard output, under "-" or any other name.
 bool is_standard_output(const Output& output);
 
-// Throws CannotWrite where write_output() would, as far as can be told without writing.
+// Throws CannotWrite where write_output() would, as far as is known without writing.
 void require_output(const Output& output);
 
 // The same for what another process is to write: a regular file. Its name, links followed.

@@ -26,7 +26,7 @@ std::size_t number_of_this_thread() {
   return own_number;
 }
 
-// At most so many of them; how many.
+// Takes up to `bytes` from `spare` and returns the amount taken.
 Bytes take(std::atomic<Bytes>& spare, Bytes bytes) {
   Bytes there = spare.load();
   while (there != 0 && !spare.compare_exchange_weak(there, there - std::min(there, bytes))) {
@@ -51,7 +51,7 @@ std::atomic<Bytes>& Accounts::spare_of_this_thread(Account& account) {
   return (*account.spares.load())[number_of_this_thread() % kThreads].bytes;
 }
 
-// A thread may free again while the others are looked at. So it looks until there is nothing.
+// A thread may free again while this visits the others. So it looks until there is nothing.
 void Accounts::collect(Account& account) {
   constexpr int kTurns = 8;
   Bytes found = 1;
@@ -95,7 +95,7 @@ std::optional<Accounts::Source> Accounts::charge(Number number, Bytes requested)
       holds(Rule::pools_end_at_their_maximum) ? account.limit.load() : kUnlimited;
   if (add(account.total, bytes - taken, limit)) return Source::Total;
   spare_of_this_thread(account).fetch_add(taken);
-  const Lock lock(mutex_);  // nobody collects between: what is refused does not fit
+  const Lock lock(mutex_);  // no thread collects in between: what is refused does not fit
   collect(account);
   if (add(account.total, bytes, limit)) return Source::Total;
   return std::nullopt;

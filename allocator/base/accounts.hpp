@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Accounts: the bytes in use for each of the program's own memory pools, and the most that each
+// Accounts: the bytes in use for each program-created memory pool, and the most that each
 // may use. A block is charged to one account at most, from its allocation to its free. The
 // numbers are exact at any moment.
 //

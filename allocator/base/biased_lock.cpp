@@ -31,7 +31,7 @@ const std::atomic<bool> BiasedLock::asymmetric{
 #endif
 
 void BiasedLock::barrier() {
-  // ask() was the barrier for this thread. Where owners execute none, this one is theirs.
+  // ask() was the barrier for this thread. If owners execute none, this one is theirs.
   if (!asymmetric.load(std::memory_order_relaxed)) return;
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) return;
   // The kernel refuses now, though it accepted the registration (a sandbox set up since). A

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // BiasedLock: a lock that its owner thread takes all the time, and other threads hardly ever.
 // The owner pays two plain stores and a load. The other threads pay for the missing barrier:
-// their membarrier(2) makes every running thread of the process execute one. Where the kernel
+// their membarrier(2) makes every running thread of the process execute one. If the kernel
 // has no membarrier, the owner executes the barrier itself. Not recursive.
 // Order: each side stores its flag before it loads the other's. Without membarrier all four
 // accesses are seq_cst, as no weaker order keeps a load behind an earlier store (aarch64).

@@ -32,8 +32,8 @@ struct Config {
   // A size class gets slabs of its own after this many requests. Until then its blocks share
   // pages with other classes. No option: tests set it.
   std::uint32_t slabs_after = 256;
-  // Submissions with results for the host that get an event each. After so many without a free
-  // the next one waits for everything instead. No option: tests set it.
+  // Submissions with results for the host that get an event each. After this many without a
+  // free, the next free waits for everything instead. No option: tests set it.
   std::uint32_t unasked_results = 1000;
   std::uint32_t run_ahead_percent =
       10;                   // run_ahead: new memory preferred to debt, share of bytes in use
@@ -58,7 +58,7 @@ struct Config {
   std::uint64_t sleep_memory =
       ~std::uint64_t{0};         // sleep_memory: bytes of pageable memory; all: what there is
   std::string sleep_dir;         // sleep_dir: a folder for the rest; empty: none
-  bool sleep_check = false;      // sleep_check: compare contents when they come back
+  bool sleep_check = false;      // sleep_check: compare contents at waking
   bool neighbours = true;        // neighbours: give cache to other processes, and ask them
   bool control = true;           // control: the command may reach the process
   LogLevel log = LogLevel::Off;  // log:

@@ -24,7 +24,7 @@ struct Piece {
   Bytes size = 0;
   Bytes requested = 0;  // Used only
   PieceState state = PieceState::Free;
-  bool charged = false;  // to a pool of the program's own
+  bool charged = false;  // to a program-created pool
 };
 
 // A range of addresses with memory behind it: one cuMemAlloc, or a run of mapped pages.

@@ -82,8 +82,8 @@ int held_locks();
 // One bit a rank: no thread ever holds two locks of one rank. Set by Mutex.
 extern constinit thread_local unsigned held_lock_ranks;
 
-// Another library may replace malloc and call custash from it. A thread that comes back that
-// way while it holds a lock must not take a second one.
+// Another library may replace malloc and call custash from it. A thread that re-enters that way
+// while it holds a lock must not take a second one.
 inline bool holds_a_lock() {
   return held_lock_ranks != 0;
 }

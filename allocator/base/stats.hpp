@@ -77,13 +77,13 @@ struct DeviceStats {
   std::int64_t num_guarded = 0;      // allocations with pages of their own
   std::int64_t num_overwritten = 0;  // guarded blocks with bytes written around them
   std::int64_t num_unguarded = 0;    // that should have had them, but there was no room
-  std::int64_t guard_bytes = 0;      // pages of guarded blocks, in use or not yet given back
+  std::int64_t guard_bytes = 0;      // pages of guarded blocks, in use or not yet released
   std::int64_t guard_resting_bytes = 0;  // addresses of freed ones, without memory
-  std::int64_t guard_time_ns = 0;  // in calls that make, fill, look around, give back those
-  std::int64_t limbo_bytes = 0;    // freed, fence not yet passed
-  std::int64_t asleep_bytes = 0;   // of reserved_bytes: away, contents in host memory
+  std::int64_t guard_time_ns = 0;        // in calls that make, fill, check, release those
+  std::int64_t limbo_bytes = 0;          // freed, fence not yet passed
+  std::int64_t asleep_bytes = 0;         // of reserved_bytes: away, contents in host memory
 
-  // A block is handed out (sign 1) or comes back (-1) / leaves limbo / is free beside others.
+  // A block is handed out (sign 1) or returned (-1) / leaves limbo / is free beside others.
   void count_owned(StatPool pool, std::int64_t bytes, std::int64_t requested, int sign);
   void count_active(StatPool pool, std::int64_t bytes, int sign);
 
@@ -101,7 +101,7 @@ struct DeviceStats {
   [[nodiscard]] std::int64_t requests() const { return allocation[0].allocated; }
 
   DeviceStats& operator+=(const DeviceStats& other);
-  // The context has ended: all that it had in use has come back.
+  // The context has ended: all that it had in use has been returned.
   void end();
   // Adds what contexts did that have ended. They were not all there at once, nor beside those
   // of today: so the higher peak counts, not the sum.

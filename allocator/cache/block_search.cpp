@@ -160,7 +160,7 @@ bool BlockSearch::cuts_slabs(const Request& request) {
                   core_.settling.settled(core_.stats.requests()));
 }
 
-// Nothing else has been asked for. So a slab in a free page costs nobody a call.
+// There was no other request. So a slab in a free page costs no driver call.
 bool BlockSearch::alone(const Request& request) const {
   return core_.headroom.fit() == Fit::Quick &&
          core_.settling.in_a_row(request.size_class) >= core_.config.slabs_after;

@@ -74,7 +74,7 @@ struct CacheCore {
   std::atomic<Position> limbo_high{};  // the highest that a block in limbo waits for
   std::atomic<Position> order_high{};  // the highest position of a free on a stream
 
-  // From a cache line of its own on: hits read what stands before.
+  // From a cache line of its own on: hits read the members before it.
   alignas(64) Mutex mutex{LockRank::Context};
   DeviceStats stats GUARDED_BY(cache_lock);
   Settling settling GUARDED_BY(cache_lock);

@@ -34,7 +34,7 @@ class CacheReport {
   DeviceStats stats() EXCLUDES(cache_lock);
   void reset_peaks() EXCLUDES(cache_lock);
   void count_oom() EXCLUDES(cache_lock);
-  // What stands in the way of a request.
+  // What prevents a request.
   std::string describe_use() EXCLUDES(cache_lock);
   void take_inventory(Inventory* out) EXCLUDES(cache_lock);  // adds to it
   bool validate() EXCLUDES(cache_lock);

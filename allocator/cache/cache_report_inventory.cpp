@@ -34,7 +34,7 @@ void add_slab(const Slab& slab, HeldSegment* out) {
                            block.marks.charged_to() != 0});
     at += slab.block_bytes();
   }
-  // What the classes leave at a slab's end serves nobody.
+  // The classes leave unused bytes at a slab's end.
   if (at < end) out->pieces.push_back({at, end - at, 0, PieceState::Free});
 }
 

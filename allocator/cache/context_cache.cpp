@@ -88,7 +88,7 @@ Status ContextCache::allocate(Bytes bytes,
   if (wait.needed &&
       !(wait.free_event && core_.timeline.wait_free_event(*stream_state, wait.free_event)) &&
       holds(Rule::lost_free_events_are_waited_for)) {
-    core_.timeline.wait_all().ignore();  // broken() tells
+    core_.timeline.wait_all().ignore();  // broken() reports it
   }
   waits_.settle_handed(wait);
   // custash may not see the next submission, so its debt is paid here.

@@ -34,7 +34,7 @@ class ContextCache {
                   ThreadCache* thread_cache,
                   Address* out);
 
-  // Frees are told the owner of the address, which is looked up once. This one has the lock,
+  // Frees receive the owner of the address, which is looked up once. This one has the lock,
   // and makes no driver call.
   bool free_covered(const PageOwner& owner, Address address, ThreadCache* thread_cache);
   // Not after an error.

@@ -15,8 +15,8 @@ bool CopiesAbroad::Copy::over() const {
 
 void CopiesAbroad::note(Address touched, Timeline& by, StreamState& stream_state) {
   Copy copy{.touched = touched, .stream_state = &stream_state, .use = {&by, {}}};
-  // All that the context does now stands for it. Bare waits for this copy alone: no stream
-  // waits.
+  // All that the context does now stands for it. Without custash, only this copy waits: no
+  // stream waits.
   if (!by.record_use(stream_state, &copy.use.event))
     by.record_free(&copy.position, FenceKind::Late).ignore();
   if (!keep(std::move(copy))) by.wait_all().ignore();  // no host memory to note it

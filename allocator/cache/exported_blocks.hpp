@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ExportedBlocks: blocks that other processes or cards may reach. When such a block is freed,
-// its pages leave this process once its work is over and nothing else lies in them; whoever has
-// them open keeps the memory. Guarded by the lock of its ContextCache.
+// its pages leave this process once its work is over and nothing else lies in them; a process
+// that has them open keeps the memory. Guarded by the lock of its ContextCache.
 #pragma once
 
 #include "allocator/heap/block_ref.hpp"
@@ -44,7 +44,8 @@ class ExportedBlocks {
 
   // At a free: true where the block stays with those who have it open.
   bool park(const BlockRef& found);
-  // One user has closed it. Returns what is nobody's any more: of a block that was freed.
+  // One user has closed it. Returns the parts of freed blocks that no process has open any
+  // more.
   std::vector<Block*> close(Address base, std::uint64_t buffer_id);
 
   // Descriptors of this block are being made; its pages stay. 0: of none.

@@ -34,8 +34,8 @@ inline bool CacheCore::must_be_over() const {
          (timeline.single_stream() && position <= timeline.coverable());
 }
 
-// Nothing was submitted since that position, at which a block was handed out: so nobody has
-// used the block. What it waited for then is all that its next owner has to wait for.
+// Nothing was submitted since that position, at which a block was handed out: so the block has
+// not been used. What it waited for then is all that its next owner has to wait for.
 inline bool CacheCore::unused_since(Position handed_out) const {
   // A kernel that runs may have got the block from the host. Such a free waits for it, but not
   // with free:never.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// FreedBlocks: takes blocks from their callers and gives them back to their pools. It keeps the
-// blocks that must not go back yet: graphs, other processes or other contexts may use them.
-// Part of a ContextCache; guarded by the cache lock.
+// FreedBlocks: takes blocks from their callers and returns them to their pools. It keeps the
+// blocks that must not return yet: graphs, other processes or other contexts may use them. Part
+// of a ContextCache; guarded by the cache lock.
 #pragma once
 
 #include "allocator/cache/abroad.hpp"
@@ -35,19 +35,19 @@ class FreedBlocks {
   // `owner` may be stale: it was found before the lock was taken.
   [[nodiscard]] BlockRef locate(const PageOwner& owner, Address address) REQUIRES(cache_lock);
 
-  // The caller has just allocated the block, and nobody else knows its address. Its free takes
-  // its bytes off the account.
+  // The caller has just allocated the block, and no other thread knows its address. Its free
+  // takes its bytes off the account.
   bool charge(Address address, Accounts::Number account) EXCLUDES(cache_lock);
 
-  // A free has two halves. Between them the block is in nobody's hands but the caller's, who
-  // records its fence. `stream` null: a plain free.
+  // A free has two halves. Between them only the caller holds the block, and it records its
+  // fence. `stream` null: a plain free.
   BlockRef begin(const PageOwner& owner, Address address) REQUIRES(cache_lock);
   void finish(const BlockRef& found, StreamState* stream_state, Position position)
       REQUIRES(cache_lock);
   // The block waits for `until`, an event on a stream of another context.
   Status free_abroad(const PageOwner& owner, Address address, HostUse until)
       EXCLUDES(cache_lock);
-  // Gives back the blocks whose event has passed; true if there were any. With `wait` it waits
+  // Releases the blocks whose event has passed; true if there were any. With `wait` it waits
   // for the events, with patience.
   bool collect_abroad(AbroadWait wait) EXCLUDES(cache_lock);
 

@@ -56,7 +56,7 @@ bool OomLadder::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
   const bool waiting = core_.limbo_high.load() > core_.timeline.passed();
   if (!waiting || core_.timeline.capturing()) return false;
-  waits_.wait_for_frees().ignore();  // broken() tells
+  waits_.wait_for_frees().ignore();  // broken() reports it
   return search_all(request, out) || (waits_.wait_for_all_frees() && search_all(request, out));
 }
 
@@ -106,7 +106,7 @@ Status OomLadder::take_gap(const Request& request, Address* out) {
   return found(*out != 0);
 }
 
-// Where debt is not allowed, a program that frees and allocates in turn would hold ever more
+// If debt is not allowed, a program that frees and allocates in turn would hold ever more
 // memory. So the allocation waits for the oldest frees, as the program would at cudaFree
 // without custash.
 bool OomLadder::take_after_wait(const Request& request, Address* out) {

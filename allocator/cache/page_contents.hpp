@@ -48,7 +48,7 @@ class PageContents {
   // Whether the page of that sleeper is still needed.
   using Wanted = std::function<bool(std::size_t sleeper)>;
 
-  // Of so many bytes, from the beginning of a chunk on.
+  // Of this many bytes, from the start of a chunk.
   struct Sum {
     Bytes bytes = 0;
     std::uint64_t sum = 0;

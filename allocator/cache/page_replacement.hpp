@@ -21,7 +21,7 @@ class PageReplacement {
 
   [[nodiscard]] const PageCut& cut() const { return cut_; }
 
-  // The small pages are there, with the contents, and the old one has gone back. False: not
+  // The small pages are there, with the contents, and the old one is released. False: not
   // so, and restore() is to be called.
   bool run() EXCLUDES(cache_lock);
   // The page is as before. False: not yet; it may be mapped nowhere. Call it again.

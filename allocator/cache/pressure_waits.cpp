@@ -70,7 +70,7 @@ bool PressureWaits::wait_idle() {
       core_.timeline.poll(everything);
       idle = core_.others.idle(core_.others.state, core_.cache, unseen) &&
              core_.timeline.passed() >= everything;
-      if (core_.timeline.broken()) return true;  // the driver tells
+      if (core_.timeline.broken()) return true;  // the driver reports it
       if (!idle && !waiting.go_on()) return false;
     }
     if (!core_.timeline.unfinished()) return true;
@@ -94,7 +94,7 @@ bool PressureWaits::plain_may_go() {
 void PressureWaits::settle_handed(const CrossWait& wait) {
   if (wait.owed > core_.timeline.passed() && core_.must_be_over() &&
       holds(Rule::debt_taken_beside_a_launch_is_waited_for))
-    core_.timeline.wait_for(wait.owed).ignore();  // broken() tells
+    core_.timeline.wait_for(wait.owed).ignore();  // broken() reports it
 }
 
 }  // namespace custash

@@ -184,7 +184,7 @@ void Reclaim::take_left(std::vector<std::pair<Arena*, PageReturn>>* pages) {
 
 // A new fence does not pass at once, even if the device has long been idle.
 void Reclaim::poll_briefly() {
-  constexpr int kQuestions = 200;  // some 30 µs
+  constexpr int kQuestions = 200;  // about 30 µs
   const Position everything = core_.timeline.submitted();
   for (int i = 0; i < kQuestions && core_.timeline.passed() < everything; ++i)
     core_.timeline.poll(everything);
@@ -217,7 +217,7 @@ Nanoseconds Reclaim::decay(PlainTrim plain, Nanoseconds late) {
   return now + period;
 }
 
-// Gives back the memory that was free at the last look and still is. The first look finds none.
+// Releases the memory that was free at the last look and still is. The first look finds none.
 Status Reclaim::trim_idle() {
   const Status trimmed = trim({.bytes = kAtOnce, .idle_only = true}, nullptr);
   age();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reclaim: gives free memory back to the driver. It plans under the cache lock, calls the
+// Reclaim: releases free memory to the driver. It plans under the cache lock, calls the
 // driver without it and commits under it. Part of a ContextCache.
 #pragma once
 
@@ -29,12 +29,12 @@ class Reclaim {
 
   // Of the memory of one pool; null: of all.
   Status trim(TrimRequest trim_request, const Pool* only) EXCLUDES(cache_lock);
-  // All free pages of one arena, which the caller gives back one by one.
+  // All free pages of one arena, which the caller releases one by one.
   std::vector<PageReturn> take_free(Arena& arena) EXCLUDES(cache_lock);
   void give_back(Arena& arena, const PageReturn& item) EXCLUDES(cache_lock);
   // Returns the pages of freed blocks that others have open, and waits for no work.
   void return_left() EXCLUDES(cache_lock);
-  // Gives back what idles, when that is due. Returns when it is due next. On the path of an
+  // Releases what idles, when that is due. Returns when it is due next. On the path of an
   // allocation `late`: there it is due only if the service's thread has not come.
   Nanoseconds decay(PlainTrim plain, Nanoseconds late = 0) EXCLUDES(cache_lock);
 

@@ -26,7 +26,7 @@ class Segments {
     spare_.push_back(segment);
   }
 
-  // [begin, end) has memory now, in so many pieces. The page map has its leaves already.
+  // [begin, end) has memory now, in `pieces` pieces. The page map has its leaves already.
   void enter(Segment& segment, Address begin, Address end, std::size_t pieces)
       REQUIRES(cache_lock);
   // Before the driver has the pages back: it may hand their addresses out again.

@@ -51,7 +51,8 @@ Bytes SleepingPages::needed() {
   return contents_of_pages();
 }
 
-// Of earlier portions, pages that went back for good. Others may have come to their addresses.
+// Pages of earlier portions that were released for good. Others may have come to their
+// addresses.
 void SleepingPages::drop_stale() {
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0) continue;
@@ -84,7 +85,7 @@ bool SleepingPages::choose(SleepSums* sums) {
   return true;
 }
 
-// What is alive of the page comes back at waking.
+// The live parts of the page are restored at waking.
 void SleepingPages::add(const PageCut& cut, SleepSums* sums) {
   auto part = cut.parts.begin();
   std::size_t sleeper = sleepers_.size();

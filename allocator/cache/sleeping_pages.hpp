@@ -59,7 +59,7 @@ class SleepingPages {
   void abandon() REQUIRES(cache_lock);
 
  private:
-  // A page that comes back at waking: what is alive of one that has left.
+  // A page that is restored at waking: what is alive of one that has left.
   struct Sleeper {
     Segment* segment = nullptr;
     Page page;  // size 0: its memory is not needed any more; handle 0: it is not made
@@ -79,7 +79,7 @@ class SleepingPages {
   CacheCore& core_;
   Segments& segments_;
   StayingPages& staying_;
-  std::vector<PageCut> leaving_;  // what is not alive of them does not come back
+  std::vector<PageCut> leaving_;  // dead parts of them are not restored
   std::vector<Sleeper> sleepers_;
   PeerAccess::Accessors accessors_;  // who may access the pages that are made
   std::size_t portion_ = 0;          // the first sleeper of the last portion

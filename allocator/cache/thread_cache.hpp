@@ -65,8 +65,8 @@ struct alignas(128) ThreadCache {
   std::array<Block*, kLarge> large;  // the latest last
   std::uint32_t large_count = 0;
   Bytes large_bytes = 0;
-  // The large sizes that the thread has asked for, each as one bit. Blocks of others it does
-  // not keep: a thread that only frees would take them from those that allocate.
+  // The large sizes that the thread has asked for, each as one bit. It does not keep blocks of
+  // other threads: a thread that only frees would take them from those that allocate.
   std::uint64_t large_sizes = 0;
   StatsDelta stats_delta;
   std::uint64_t next_id = 0, last_id = 0;  // buffer ids that are this thread cache's to give

@@ -25,7 +25,7 @@ class KeptThreadCaches {
 
   std::unique_ptr<ThreadCache> take(const void* thread) {
     Lock lock(mutex_);
-    // A free that met the end of its context may have left a block: then nobody gets it.
+    // A free that met the end of its context may have left a block: then it is not reused.
     const auto fits = [&](const std::unique_ptr<ThreadCache>& each) {
       const void* const owner = each->owner.look();
       return (owner == nullptr || owner == thread) && each->empty();

@@ -50,7 +50,7 @@ class ThreadCaches {
 
  private:
   // Those that may hold something or have something to count. Their threads stay out of them
-  // until each is given back.
+  // until each is released.
   std::vector<ThreadCache*> take_used() REQUIRES(cache_lock);
   static void give_back(ThreadCache* thread_cache);
 

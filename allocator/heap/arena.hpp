@@ -107,7 +107,7 @@ class Arena {
   void put_back(Segment* segment);
   [[nodiscard]] bool has_free_segment() const;
 
-  // From now on addresses whose pages were returned stay unused, up to so many bytes of them.
+  // From now on addresses whose pages were returned stay unused, up to this many bytes.
   void let_addresses_rest(Bytes most) { rest_most_ = most; }
 
   [[nodiscard]] bool addresses_rest() const { return rest_most_ != 0; }

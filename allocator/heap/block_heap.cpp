@@ -15,7 +15,7 @@ namespace {
 // The number of blocks that a request examines when it must not touch more pages than it needs.
 constexpr int kCandidates = 4096;
 
-// A block waits for what its parts wait for. A neighbour that is so many times as large does
+// A block waits for what its parts wait for. A neighbour that is this many times as large does
 // not wait for a part: requests would pass it by, and more memory would be made.
 constexpr Bytes kMuchLarger = 4;
 

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kOrderedId = 1ULL << 60U;
 // answers with ours). Order: none, each number is given once.
 inline constinit std::atomic<std::uint64_t> next_buffer_id{1ULL << 48U};
 
-// The first of `count` ids that nobody else gets.
+// The first of `count` ids that no other caller gets.
 inline std::uint64_t take_buffer_ids(std::uint64_t count) {
   return next_buffer_id.fetch_add(count, std::memory_order_relaxed);
 }

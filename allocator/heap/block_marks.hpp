@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// BlockMarks: what makes a block's free more than the ordinary one. One load tells whether
-// there is anything. Pure.
+// BlockMarks: what makes a block's free more than the ordinary one. One load shows whether
+// there is any. Pure.
 #pragma once
 
 #include "allocator/base/accounts.hpp"
@@ -19,7 +19,7 @@ struct BlockMarks {
 
   [[nodiscard]] bool any() const { return std::bit_cast<std::uint64_t>(*this) != 0; }
 
-  // Its next owner may need more than stream order: only the slow path can tell.
+  // Its next owner may need more than stream order: only the slow path knows.
   [[nodiscard]] bool kept() const { return beside_capture != 0 || shared_streams; }
 
   // By the block's owner. Others may ask meanwhile. Order: none, the number stands alone.
@@ -32,7 +32,7 @@ struct BlockMarks {
         .load(std::memory_order_relaxed);
   }
 
-  // The block is no longer its owner's, who asked for so many bytes.
+  // The block no longer has an owner; the owner had requested this many bytes.
   void settle(Accounts& accounts, Bytes requested) {
     if (account == 0) return;
     accounts.settle(account, requested);

@@ -30,7 +30,7 @@ class Holes {
     return index_.find(bytes, [](const Block&) { return true; });
   }
 
-  // Where a block of `bytes` that ends in the hole begins: the hole, or the free block before.
+  // The start of a block of `bytes` that ends in the hole: the hole, or the free block before.
   [[nodiscard]] static Address start(const Block& hole,
                                      Bytes bytes,
                                      const ReuseLimits& reuse_limits,

@@ -23,8 +23,8 @@ class MappingCost {
   // A program that has just begun makes much. It is not known yet how long it runs.
   static constexpr Nanoseconds kAtFirst = 750 * kHandle;
 
-  // So many handles were made or moved. `now` may be before that of the last call, as it is
-  // asked without the lock.
+  // Counts handles that were made or moved. `now` may be before that of the last call, as it is
+  // read without the lock.
   void note(Nanoseconds now, std::size_t handles) {
     drain(now);
     cost_ += handles * kHandle;

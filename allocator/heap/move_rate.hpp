@@ -17,8 +17,8 @@ class MoveRate {
   static constexpr std::size_t kMany = kWindow / MappingCost::kPart / MappingCost::kHandle;
   static constexpr int kWindows = 3;  // in a row
 
-  // So many pages were moved. True once: when that has been often for some time. `now` may be
-  // before that of the last call, as it is asked without the lock.
+  // Counts pages that were moved. True once: when that has been often for some time. `now` may
+  // be before that of the last call, as it is read without the lock.
   bool note(Nanoseconds now, std::size_t pages) {
     if (now >= begin_ + kWindow) {
       const bool next = now < begin_ + 2 * kWindow;

@@ -39,7 +39,7 @@ struct PageCut {
   [[nodiscard]] Bytes gain() const { return page.size - alive(); }
 };
 
-// Whether to cut a page with so many dead bytes. What is wholly dead a trim gives back.
+// Whether to cut a page with this many dead bytes. What is wholly dead a trim releases.
 inline bool worth_cutting(Bytes dead, const Page& page) {
   constexpr Bytes kShare = 32;  // a share of the page
   return dead != 0 && dead != page.size && dead >= page.size / kShare;

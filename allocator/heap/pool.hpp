@@ -20,7 +20,7 @@ inline Fit fit_of(const Arena& arena, Fit of_device, bool whole_blocks) {
 }
 
 struct Pool {
-  // So many times as often a class is asked for before it gets slabs in a settled program.
+  // In a settled program, a class needs this many times as many requests before it gets slabs.
   static constexpr std::uint32_t kSettled = 16;
 
   Pool(DeviceStats& stats,

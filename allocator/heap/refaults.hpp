@@ -39,8 +39,8 @@ class Refaults {
     *pages = {.missed = missed};
   }
 
-  // What comes back later than that costs little when it is moved. Each of the threads may have
-  // made so many requests meanwhile.
+  // A size that recurs later than that costs little when it is moved. Each of the threads may
+  // have made this many requests meanwhile.
   [[nodiscard]] static bool soon(std::int64_t then, std::int64_t now, std::size_t threads = 1) {
     return now - then < kSoon * static_cast<std::int64_t>(threads);
   }
@@ -61,7 +61,7 @@ class Refaults {
     return of.cost >= (settled ? 1 : kCostOfMemory);
   }
 
-  // So many handles were moved for a block of this size.
+  // Counts handles moved for a block of this size.
   void moved(Bytes size, std::size_t handles) {
     sizes_[size].cost += std::min(handles, kMostAtOnce);
   }
@@ -75,7 +75,7 @@ class Refaults {
     sizes_[size].served.push_back(served);
   }
 
-  // So many bytes were made that the limit on held memory would not have allowed.
+  // Counts bytes allocated beyond the limit on held memory.
   void allow(Bytes bytes) { allowed_ += bytes; }
 
   [[nodiscard]] Bytes allowed() const { return allowed_; }

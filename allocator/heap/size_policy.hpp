@@ -108,7 +108,7 @@ inline constexpr Bytes kHandlesAtMost = 128;  // that the most ever in use is ma
 inline constexpr Bytes kShareBought = 64;
 
 // The handle size for new pages when about `left` bytes are left on the device. The driver
-// charges per handle (some 25 µs with its access, whatever its size). Only handles that are
+// charges per handle (about 25 µs with its access, whatever its size). Only handles that are
 // wholly free can be moved or returned. The fuller the device, the more that matters.
 constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
   if (left < kNearlyFull) return kPageBytes;

@@ -76,7 +76,8 @@ struct SmallRef {
 
   explicit operator bool() const { return slab != nullptr; }
 
-  // A block that a thread or a depot keeps: of that class, taken from its slab, nobody's.
+  // True for a block cached by a thread or depot: its class matches, its slab counts it as
+  // taken, and no program owns it.
   [[nodiscard]] bool kept_ready(SizeClass size_class) const {
     return slab != nullptr && slab->size_class == size_class && index < slab->count &&
            block().state == BlockState::Used && block().buffer_id == 0;

@@ -143,8 +143,8 @@ class SortedBlocks {
     return {run, runs_[run]->less_than(bound)};
   }
 
-  // Where the key is, or belongs. Often that is the place used last: what is found is taken
-  // out, and comes back soon.
+  // The position of the key, or where it belongs. Often that is the place used last: a block
+  // that is found is taken out, and returned soon.
   [[nodiscard]] Place place_of(const Key& key) const {
     if (fits(latest_, key)) return latest_;
     const Place place = search(key);

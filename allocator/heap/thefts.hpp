@@ -15,7 +15,7 @@ namespace custash {
 class Thefts {
  public:
   // A thread had to take a block of another's, with `ready` blocks of the size there for
-  // `takers` threads. True if memory shall be made instead: up to a block for each of them.
+  // `takers` threads. True if memory should be made instead: up to a block for each of them.
   [[nodiscard]] bool paid_off(Bytes size,
                               std::size_t ready,
                               std::size_t takers,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Headroom: about how many bytes more the driver would give. The query takes some microseconds,
-// so it is repeated only when an eighth of the last answer is used up. Lock free.
+// Headroom: about how many bytes more the driver would give. The query takes a few
+// microseconds. It is repeated only when an eighth of the last answer is used up. Lock free.
 #pragma once
 
 #include "allocator/base/budget.hpp"

@@ -25,7 +25,7 @@ class HostStore {
  public:
   virtual ~HostStore() = default;
 
-  // Whether there is room for so much more. No: `why` names the figures.
+  // Whether there is room for this many more bytes. No: `why` names the figures.
   virtual bool has_room(Bytes bytes, std::string* why) = 0;
   // `context` is current. False: `why` tells, where the store knows.
   virtual bool take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) = 0;

@@ -49,7 +49,7 @@ class SavedBytes {
     return true;
   }
 
-  // Gives back what goes beyond `keep` bytes, and all that is in a file.
+  // Releases what goes beyond `keep` bytes, and all that is in a file.
   void shrink(HostStore& store, CUcontext context, Bytes keep) {
     for (std::size_t i = pieces_.size(); i-- > 0;) {
       if (pieces_[i].at != nullptr && size_ <= keep) continue;

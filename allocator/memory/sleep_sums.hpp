@@ -8,7 +8,7 @@
 namespace custash {
 
 struct SleepSums {
-  Bytes asleep = 0;   // pages that went back to the driver
+  Bytes asleep = 0;   // pages released to the driver
   Bytes saved = 0;    // of these, contents that are in host memory or in a file
   Bytes in_file = 0;  // of these, contents that are in a file
   // What stays awake:
@@ -30,8 +30,8 @@ struct SleepSums {
 };
 
 struct CutSums {
-  Bytes trimmed = 0;   // of pages that were wholly free: went back to the driver
-  Bytes given = 0;     // of pages that were cut: went back to the driver
+  Bytes trimmed = 0;   // of pages that were wholly free: released to the driver
+  Bytes given = 0;     // of pages that were cut: released to the driver
   Bytes copied = 0;    // contents that were copied for it
   Bytes unmapped = 0;  // pages that the driver would not map again; the next submission retries
   SleepSums stays;     // pages that stay whole; of the other sums nothing

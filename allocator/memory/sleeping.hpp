@@ -17,7 +17,7 @@ class Sleeping {
   // Set once, before anything sleeps.
   void set_store(HostStore& store) { store_ = &store; }
 
-  // One thread at a time takes host memory for contents, or gives it back.
+  // One thread at a time takes host memory for contents, or releases it.
   class Turn {
    public:
     explicit Turn(Sleeping& of) : of_(of), mine_(!of.taken_.exchange(true)) {}
@@ -36,7 +36,7 @@ class Sleeping {
     const bool mine_;
   };
 
-  // Contents that were not the same when they came back, so far (option sleep_check).
+  // Contents that differed at waking, so far (option sleep_check).
   std::atomic<Bytes> changed{0};
 
   // From then on waking is given up: the process ends.

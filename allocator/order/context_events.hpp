@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // ContextEvents: the events of one context, and the driver calls that record them, query them
-// and wait for them. It also knows whether the context can still be asked.
+// and wait for them. It also knows whether the context still answers.
 //
 // Atomics, and the lock of EventPool. Calls that record, query or wait call the driver: no
 // caller holds the timeline's lock then.
@@ -81,7 +81,7 @@ class ContextEvents {
   [[nodiscard]] bool drawn_into_capture(const StreamState& stream_state) const;
 
   // ---- Uses: events that one stream's work is recorded by, for the host to query.
-  // False where no event can be had: the stream captures, or belongs to another thread.
+  // False if no event can be created: the stream captures, or belongs to another thread.
   bool record_use(const StreamState& stream_state, EventRef* out);
   bool use_over(const EventRef& use);
   // An event after a free of another context's memory on a stream of this one.

@@ -56,7 +56,7 @@ void Debt::pay(StreamState* stream_state) {
     // The GPU cannot be made to wait. The host waits, as the program's free would have waited
     // without custash, and for that work only.
     (!fence.covers.none() ? fences_.wait_host(fence) : fences_.wait_all())
-        .ignore();  // broken() tells
+        .ignore();  // broken() reports it
   }
   CUSTASH_ASSERT(submissions_.counted(paid()));
 }

@@ -195,7 +195,7 @@ void FenceLog::poll(Position need) {
   // Fences in the log are queried first: often that is enough, and nothing is recorded.
   for (int round = 0; round < 2 && need > passed(); ++round) {
     if (round == 1 && need > newest())
-      ensure(need, FenceKind::Late).ignore();  // broken() tells
+      ensure(need, FenceKind::Late).ignore();  // broken() reports it
     if (!poll_recorded()) return;
   }
 }

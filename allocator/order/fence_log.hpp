@@ -65,7 +65,7 @@ class FenceLog {
 
   // ---- Querying and waiting. None of the waits is for more than its line says.
   // Asks the driver which fences have passed. `need` is the highest position that somebody
-  // waits for. Where nothing covers it, a late fence is recorded.
+  // waits for. If nothing covers it, a late fence is recorded.
   void poll(Position need);
   // For everything submitted so far.
   Status wait_all();

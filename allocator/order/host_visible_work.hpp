@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // HostVisibleWork: submissions whose results the host may read. A free waits for those, as
-// option free: says. Each gets an event, until so many came that no free has asked for. From
+// option free: says. Each gets an event, until a limit of events that no free has needed. From
 // then on the next free waits for everything, once. Also the calls under way whose kernels the
 // host may hand memory while they run.
 //
@@ -54,7 +54,7 @@ class HostVisibleWork {
   void note_host_visible(StreamState& stream_state, Position number);
 
   // Waits for submissions whose results the host could read, and only for those. A kernel that
-  // reaches the host may have told this thread so before its launch has returned.
+  // reaches the host may have signalled this thread before its launch has returned.
   Status wait_host_visible();
 
   void expect(const Lock& lock, std::size_t stream_states);

@@ -50,7 +50,8 @@ class SleepGate {
     return true;
   }
 
-  // ---- Calls that need the mapping while they last. Nobody can go to sleep between the two.
+  // ---- Calls that need the mapping while they last. The process cannot go to sleep between
+  // the two.
   void hold() {
     for (;;) {
       holders_.fetch_add(1);  // before the load: who closes does the two the other way round
@@ -69,7 +70,7 @@ class SleepGate {
 
   [[nodiscard]] bool held() const { return holders_.load() != 0; }
 
-  // The same for a question that may be asked again: it costs two loads. `ask` is called until
+  // The same for a query that may be repeated: it costs two loads. `ask` is called until
   // the memory was there all the while.
   template <typename Ask>
   auto while_awake(Ask ask) {

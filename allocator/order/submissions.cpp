@@ -11,7 +11,7 @@ namespace custash {
 
 void Submissions::activate(StreamState& stream_state) {
   while (!try_activate(stream_state)) {
-    stream_state.pending.fetch_sub(1);  // whoever closed the gate waits for that
+    stream_state.pending.fetch_sub(1);  // the thread that closed the gate waits for that
     sleep_gate_.pass();
     stream_state.pending.fetch_add(1);
   }

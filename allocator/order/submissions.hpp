@@ -51,7 +51,7 @@ class Submissions {
   // The position after everything submitted so far; nothing is recorded.
   [[nodiscard, gnu::always_inline]] Position submitted() const { return {submitted_.load()}; }
 
-  // Whether so much has been submitted. The position is read before the count. Threads raise
+  // Whether that much has been submitted. The position is read before the count. Threads raise
   // both meanwhile, and a comparison could read the count first.
   [[nodiscard]] bool counted(Position position) const { return position <= submitted(); }
 

@@ -67,7 +67,7 @@ void Timeline::orphan(StreamState& stream_state) {
   if (holds(Rule::destroyed_streams_leave_an_event) &&
       (stream_state.active.load() || !stream_state.idle_after(passed())) &&
       !stream_state.is_per_thread() && (!has_context_events() || capturing())) {
-    // Where no last event can be recorded, this waits for the work. (The tail of a thread's own
+    // If no last event can be recorded, this waits for the work. (The tail of a thread's own
     // stream was recorded at each submission.)
     if (!note_tail(stream_state, stream_state.last.load()) && wait_device().ok())
       stream_state.last.store({});
@@ -104,7 +104,7 @@ void Timeline::prepare_capture() {
   // graph pays the debt. A wait of the context for it would come after the newest record, and
   // after work that the program would not have waited for without custash.
   if (unfinished() && holds(Rule::work_is_fenced_before_a_capture))
-    ensure(submitted(), FenceKind::Late).ignore();  // broken() tells
+    ensure(submitted(), FenceKind::Late).ignore();  // broken() reports it
 }
 
 void Timeline::wait_begins(StreamState& stream_state) {

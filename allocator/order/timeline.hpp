@@ -55,7 +55,7 @@ class Timeline : private ContextEvents,
   void leave(StreamState& stream_state, Results results);
 
   // ---- Sleep. From bar() on each submission goes to the sleep gate first, until that is open.
-  // Where no work is left and no call under way, idle_behind_bar() is true.
+  // If no work is left and no call is under way, idle_behind_bar() is true.
   void bar();
   bool idle_behind_bar();
 

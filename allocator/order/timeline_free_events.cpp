@@ -55,7 +55,7 @@ Position Timeline::record_free_on(StreamState& stream_state, SizeKind kind) {
 
 // The newest free event serves this free, too, if the stream's order has not changed since. It
 // changes by the stream's own submissions, its waits among them, and by work on the legacy
-// stream, which blocking streams come after. The position was read before these are asked. One
+// stream, which blocking streams come after. The position was read before these queries. One
 // thread alone records anew, which is cheap: it has the driver to itself.
 bool Timeline::reuse_free_event(const Lock& lock, StreamState& stream_state, Position number) {
   if (stream_state.free_events.empty()) return false;

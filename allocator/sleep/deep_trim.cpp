@@ -22,7 +22,7 @@ std::string told(const CutSums& sums) {
   return text;
 }
 
-// Bytes that went back.
+// Bytes released to the driver.
 Bytes trim(Allocator::State& state, ContextCache& cache) {
   const DeviceBudget& budget = state.budget(cache.device());
   const Bytes before = budget.held();

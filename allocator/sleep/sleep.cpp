@@ -181,7 +181,7 @@ std::string changed_text(Bytes changed) {
 
 void Sleep::wake_within(Nanoseconds time) {
   state_.sleeping.give_up_at.store(state_.driver.now() + time);
-  state_.sleep_gate.hold();  // for good: nobody puts it to sleep any more
+  state_.sleep_gate.hold();  // for good: it cannot be put to sleep any more
 }
 
 SleepState Sleep::state() const {

@@ -41,10 +41,10 @@ class Sleep {
   void set_store(HostStore& store);
 
   SleepAnswer go(const SleepRequest& request);
-  // Returns once the memory is there. Nothing happens where it is. The answer: bytes that were
-  // not the same when they came back (option sleep_check).
+  // Returns once the memory is there. Nothing happens where it is. The answer: bytes that
+  // differed at waking (option sleep_check).
   Bytes wake();
-  // The same, for so long at most. For the end of the process: it sleeps no more.
+  // The same, for at most this time. For the end of the process: it sleeps no more.
   void wake_within(Nanoseconds time);
 
   [[nodiscard]] SleepState state() const;
@@ -60,7 +60,7 @@ class Sleep {
   Allocator::State& state_;
 };
 
-// What a user is told of the answer of Sleep::wake, where it is not 0.
+// The message for the answer of Sleep::wake if it is not 0.
 std::string changed_text(Bytes changed);
 
 // The process stays awake while one lives: around a call that needs the mapping of its memory.
@@ -78,7 +78,7 @@ class KeepAwake {
   SleepGate* gate_ = nullptr;
 };
 
-// The answer of `ask`, to which the memory was there all the while. It may be asked twice.
+// The answer of `ask`, to which the memory was there all the while. It may be called twice.
 template <typename Ask>
 auto ask_awake(Allocator& core, Ask ask) {
   return KeepAwake::gate_of(core).while_awake(ask);

@@ -61,7 +61,7 @@ class Standstill {
 
   [[nodiscard]] const std::vector<ContextCache*>& caches() const { return contexts_.caches(); }
 
-  // Those of the device that was asked for, with the context current. False: not all of them.
+  // Those of the requested device, with the context current. False: not all of them.
   template <typename Visit>
   bool each_chosen(Visit visit);
 
@@ -97,7 +97,7 @@ bool Standstill::each_chosen(Visit visit) {
 // ends.
 void wake_up(Allocator::State& state);
 
-// Gives back what kept contents and is not worth keeping. By the thread that has the turn,
+// Releases what kept contents and is not worth keeping. By the thread that has the turn,
 // while the process is awake.
 void shrink_saved(Allocator::State& state);
 

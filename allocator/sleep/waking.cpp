@@ -16,7 +16,7 @@ constexpr Nanoseconds kBetweenTries = 20'000'000;
 constexpr Nanoseconds kLongTry = 250'000'000;
 constexpr Nanoseconds kBetweenLines = 10'000'000'000;
 
-// Where there is no memory for the line, waking goes on.
+// If there is no memory for the line, waking goes on.
 template <typename Text>
 void say(LogLevel level, Text text) noexcept {
   try {
@@ -122,7 +122,7 @@ void wake_up(Allocator::State& state) {
     const Nanoseconds took = std::min(now - began, kLongTry);
     state.driver.rest(kBetweenTries + state.driver.now() % (4 * took + 1));
   }
-  // Where a stream stays barred, its first submission finds the gate open.
+  // If a stream stays barred, its first submission finds the gate open.
   const Bytes bytes = state.sleep_gate.asleep.exchange(0);
   (void)state.sleep_gate.change(SleepState::Waking, SleepState::Awake);
   say(LogLevel::Info, [&] {

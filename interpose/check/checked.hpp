@@ -15,7 +15,7 @@ struct Checked {
   std::string unchecked;  // why allocations have no guards; empty: no room
   std::uint64_t suppressed = 0;
 
-  // False: nothing was checked of what was asked for.
+  // False: nothing that was requested was checked.
   [[nodiscard]] bool any() const { return memory ? sums.guarded != 0 : sums.uses != 0; }
 };
 

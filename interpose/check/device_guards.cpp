@@ -220,7 +220,7 @@ void DeviceGuards::go_on(
 
 // A fence that was just recorded does not pass at once, even if the device has long been idle.
 void DeviceGuards::poll_briefly(Position until) {
-  constexpr int kQuestions = 100;  // some 20 µs
+  constexpr int kQuestions = 100;  // about 20 µs
   if (asked_.load() >= until) return;
   asked_.store(until);
   for (int i = 0; i < kQuestions && core_.timeline.passed() < until; ++i)
@@ -229,7 +229,7 @@ void DeviceGuards::poll_briefly(Position until) {
 
 // The copies are on a stream of custash's, behind nothing of the program's.
 void DeviceGuards::wait_briefly(const GuardSlack::Look& look) const {
-  constexpr int kQuestions = 500;  // some 100 µs
+  constexpr int kQuestions = 500;  // about 100 µs
   for (int i = 0; i < kQuestions && slack_.state_of(look) == CUDA_ERROR_NOT_READY; ++i) {
   }
 }
@@ -253,7 +253,7 @@ void DeviceGuards::give_way() {
 void DeviceGuards::look_at_all() {
   if (arena_.load(std::memory_order_relaxed) == nullptr || core_.timeline.broken()) return;
   give_way();
-  // Meanwhile no other thread gives pages back.
+  // Meanwhile no other thread releases pages.
   if (collecting_.exchange(true)) return;
   look_at_living();
   collecting_.store(false);
@@ -288,7 +288,7 @@ void DeviceGuards::look_at_living() {
   }
 }
 
-// Where no more large rooms may be had, any other does.
+// Falls back to any spare room once the limit on large ones is reached.
 GuardSlack::Look DeviceGuards::take_spare(Bytes room) {
   auto found = std::find_if(spare_.begin(), spare_.end(), [&](const GuardSlack::Look& each) {
     return each.room == room;
@@ -317,7 +317,7 @@ void DeviceGuards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
       continue;
     }
     CacheLock lock(core_.mutex);
-    arena.leave_stale(one.item);  // nobody's, while the copies are under way
+    arena.leave_stale(one.item);  // unowned while the copies are under way
     // The map has its leaves already. Until the pages are gone, questions about these addresses
     // have the answer for freed memory.
     (void)core_.pages.set(one.block.begin, one.block.end, one.item.block->segment);

@@ -2,7 +2,7 @@
 // DeviceGuards: blocks with pages of their own, between addresses without memory (option
 // guard:). An access past the end, before the beginning or after the free faults. The blocks
 // lie in a pool that no search looks into. When the work that may use a freed block is over,
-// the next allocation, free, submission or wait gives its pages back to the driver. Its
+// the next allocation, free, submission or wait releases its pages to the driver. Its
 // addresses rest: as many as the device has bytes. The sampler of a context.
 #pragma once
 

@@ -23,8 +23,8 @@ using streams::Clock;
 using streams::Naming;
 using streams::Special;
 
-// A node's uses; of a child graph, those of all its nodes. Not known: it may wait for others,
-// tell them something, or use what custash cannot read.
+// A node's uses; of a child graph, those of all its nodes. Not known: it may wait for other
+// work, signal it, or use what custash cannot read.
 struct Node {
   std::vector<std::pair<Use, Naming>> uses;
   bool is_known = true;

@@ -56,7 +56,7 @@ struct Work {
   bool captured = false;  // runs whenever its graph does
   bool graph = false;     // the launch of a graph
   bool over = false;
-  Words by;  // the call that submitted it, where that was asked for
+  Words by;  // the call that submitted it, if that was requested
   std::array<Address, kAddresses> addresses{};
   std::size_t count = 0;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // GuardFindings: all that guards have found in this process. Each goes to the log, to standard
-// error (guard_show:) and into a file (guard_report:), as it was asked for. Under a launcher
+// error (guard_show:) and into a file (guard_report:), as requested. Under a launcher
 // that prints them, they are kept until the exit. Own lock, under
 // which nothing else is called; never destroyed.
 #pragma once

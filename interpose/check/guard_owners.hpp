@@ -24,7 +24,7 @@ std::string why_unguarded(const Config& config, Address address);
 // A live block is still as the book knows it.
 bool still_lives(const Block& block);
 
-// The address of a freed block is nobody else's since.
+// The address of a freed block has no other owner since.
 bool is_freed(Address address, const Block& block);
 
 // It lies beyond a block in use, and in no other memory.

@@ -24,11 +24,11 @@ const Config* options = nullptr;  // lives as long as the process
 // Order: none. Addresses beyond them are no guarded block's.
 constinit std::atomic<Address> lowest{~0ULL};
 constinit std::atomic<Address> highest{0};
-// Whether a fault is being told, or has been. Only the thread that tells it goes from the one
-// to the other.
+// Whether a fault is being reported, or has been. Only the thread that tells it goes from the
+// one to the other.
 enum class Telling : int { No, Now, Over };
 constinit std::atomic<Telling> telling{Telling::No};
-// A malloc of the program's own may use CUDA, and the book uses malloc.
+// The program's malloc may use CUDA, and the book uses malloc.
 constinit thread_local bool inside = false;
 // The block in use that this thread's free names, until the free is over: where the free fails,
 // its context has ended before.
@@ -40,7 +40,7 @@ GuardBook& book() REQUIRES(mutex) {
   return *made;
 }
 
-// Of which blocks something was told, and how it was found.
+// The blocks that were reported, and how each was found.
 std::set<std::pair<std::uint64_t, Source>>& told() REQUIRES(mutex) {
   static auto* const made = new std::set<std::pair<std::uint64_t, Source>>;
   return *made;
@@ -64,7 +64,7 @@ Words stack_here() {
   return {stack.used().begin(), stack.used().end()};
 }
 
-// Where the block is: its context, and that one's device.
+// The block's context and device.
 void note_place(Block* block) {
   const Allocator* const core = process::running();
   CUdevice device = 0;
@@ -103,7 +103,7 @@ std::optional<Near> nearest(Address address, Bytes bytes) {
   return book().nearest(address, bytes);
 }
 
-// Tells of one block, about which there is no doubt.
+// Reports one block, about which there is no doubt.
 void tell_of(GuardFinding finding, const Block& block, Kind kind, Bytes distance) {
   finding.certain = true;
   finding.suspects.push_back({block, kind, distance});
@@ -139,7 +139,7 @@ void note_guards(bool guarded, Address address) {
   count_block(guarded, asks ? why_unguarded(*options, address) : "");
 }
 
-// Another thread tells of the fault: the process may end only afterwards. It waits for files,
+// Another thread reports the fault: the process may end only afterwards. It waits for files,
 // and for no longer than this.
 void wait_until_told() noexcept {
   constexpr int kTries = 600;
@@ -222,7 +222,7 @@ void finish(Allocator& core) noexcept {
 
 void reset_lock_after_fork() noexcept {
   mutex.reset_after_fork();
-  telling.store(Telling::No);  // the thread that told is not here
+  telling.store(Telling::No);  // the thread that reported it is not here
   kernel_log::reset_after_fork();
   reset_findings_after_fork();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// GuardReport: what guards have found in this process (docs/checking.md). Hooks tell it of
+// GuardReport: what guards have found in this process (docs/checking.md). Hooks report to it
 // guarded blocks, of the work that may use them, of frees that failed and of faults; the core
 // of bytes that were written. One for each process, behind one lock of its own, under which
 // nothing else is called; never destroyed. It changes no answer of a call.
@@ -12,7 +12,7 @@
 
 namespace custash::guards {
 
-// From now on. Complaints and, where it was asked for, findings go to `say`.
+// From now on. Complaints and, if requested, findings go to `say`.
 // `symbol` finds functions of the driver.
 void begin(const Config& config,
            void (*say)(const std::string& line),
@@ -34,7 +34,7 @@ void submitted(Work&& work) noexcept;
 void over(CUcontext context, std::optional<CUstream> stream, std::uint64_t number) noexcept;
 // A copy or a memset is going to use these bytes.
 void will_use(const char* call, Address address, Bytes bytes) noexcept;
-// Rows of so many bytes each: these two, and others between them.
+// Rows of this many bytes each: these two, and others between them.
 void will_use_rows(const char* call, Address first, Address last, Bytes bytes) noexcept;
 
 // The core's, for GuardChoice::tell.

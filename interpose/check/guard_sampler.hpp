@@ -12,7 +12,7 @@ namespace custash {
 
 class GuardSampler {
  public:
-  // `first`: so many allocations before the first one that it draws.
+  // `first`: the number of allocations before the first one that it draws.
   constexpr explicit GuardSampler(std::int64_t first) : until_next_(first) {}
 
   // Seed 0: the first allocation is drawn, and the distances are always the same.

@@ -97,7 +97,7 @@ bool GuardSlack::fill_block(const GuardedBlock& block, CUevent* over) {
        driver_.event_create(over, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) ||
       driver_.memset_d8_async(block.address, kFillPattern, block.requested, on) != CUDA_SUCCESS)
     return false;
-  // Without an event nobody could come after it.
+  // Without an event no work could be ordered after it.
   if (driver_.event_record(*over, on) != CUDA_SUCCESS)
     Status(driver_.ctx_synchronize()).ignore();
   return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // GuardSlack: the bytes between a guarded block and the ends of its pages. They get a pattern
 // when the block is handed out, as far as option guard_slack: says. After the free, custash
-// copies them to the host and looks whether anybody wrote there. It does so on a stream of its
+// copies them to the host and looks whether anybody wrote there. It works on a stream of its
 // own and waits for nothing. Called without any lock held.
 #pragma once
 
@@ -51,8 +51,9 @@ class GuardSlack {
 
   // False: the driver refused, so the slack says nothing.
   bool fill(const GuardedBlock& block);
-  // Fills the block itself, so that reads of what nobody wrote show: floating-point numbers are
-  // NaN. The event is recorded after it, and made where it is null. False: nothing is filled.
+  // Fills the block itself, so that reads of uninitialised memory show: floating-point numbers
+  // are NaN. The event is recorded after it, and made where it is null. False: nothing is
+  // filled.
   bool fill_block(const GuardedBlock& block, CUevent* over);
   // The room that a look at the block wants; whether a look without any may get so much. Else
   // it looks at 4 KiB a side.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// KernelLog: the log of the system's kernel. NVIDIA's kernel driver writes there which address
-// a fault of the GPU was at, which no call of CUDA tells. Only root may read it on most
+// KernelLog: the kernel log. NVIDIA's kernel driver writes there which address
+// a fault of the GPU was at, which no CUDA call reports. Only root may read it on most
 // systems. State: the open log.
 #pragma once
 
@@ -19,7 +19,7 @@ struct PageFault {
   std::string access;  // "writes", "reads" or "uses"
 };
 
-// What a line of the log tells of a fault of this process. Pure.
+// What a line of the log says about a fault of this process. Pure.
 std::optional<PageFault> read(std::string_view line, long process);
 
 // From the end of the log on. Nothing happens where it may not be read.

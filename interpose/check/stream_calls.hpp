@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// StreamCalls: the observer of calls for option check_streams. It tells StreamReport which
+// StreamCalls: the observer of calls for option check_streams. It reports to StreamReport which
 // blocks each call names and which order it makes. No state.
 #pragma once
 

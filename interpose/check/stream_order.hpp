@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// StreamOrder: what a program has told the driver to do before what. It knows the program's
-// streams, its events, and the waits of streams and of the host. The core counts submissions
-// and records fences of its own; it does not follow the program's events.
+// StreamOrder: the order of work that a program has requested from the driver. It knows the
+// program's streams, its events, and the waits of streams and of the host. The core counts
+// submissions and records fences of its own; it does not follow the program's events.
 //
 // Each stream is a chain of places. A clock has for each chain the place that comes before.
 // Whatever is not known counts as ordered: what StreamOrder calls unordered is so.

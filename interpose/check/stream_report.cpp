@@ -28,7 +28,7 @@ constinit std::atomic<bool> begun{false};
 // Order: none. Addresses beyond them are no block's.
 constinit std::atomic<Address> lowest{~0ULL};
 constinit std::atomic<Address> highest{0};
-// A malloc of the program's own may use CUDA, and the book uses malloc.
+// The program's malloc may use CUDA, and the book uses malloc.
 constinit thread_local bool inside = false;
 // StreamOrder's, when this thread last asked for a chain.
 constinit thread_local std::uint64_t epoch = 0;
@@ -85,7 +85,7 @@ bool is_old(const StreamOrder& order) {
   return order.epoch() != epoch;
 }
 
-// The book's chain. The driver is asked where the stream is new.
+// The book's chain. It queries the driver if the stream is new.
 std::optional<Chain> find_chain(const observe::Stream& stream) {
   Allocator* const allocator = core();
   if (allocator == nullptr) return std::nullopt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // StreamReport: whether the program's streams order each use of device memory behind its
-// allocation and before its free (docs/checking.md, option check_streams). Hooks tell it of
+// allocation and before its free (docs/checking.md, option check_streams). Hooks report to it
 // allocations, frees, work, events and waits. One for each process, behind one lock of its own,
 // under which nothing else is called; never destroyed. It changes no answer of a call.
 #pragma once
@@ -56,7 +56,7 @@ void waits(CUcontext context, CUevent event) noexcept;
 void stream_destroyed(CUstream stream) noexcept;
 void contexts_end() noexcept;
 
-// What a call of the host waits for; to be asked before the call. And: it has returned.
+// What a call of the host waits for; query it before the call. And: it has returned.
 Clock awaited(Chain chain) noexcept;
 Clock awaited(CUevent event) noexcept;
 Clock awaited(CUcontext context) noexcept;

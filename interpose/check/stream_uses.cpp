@@ -36,7 +36,7 @@ Use of_kernel(const void* function, void** params, void** extra) {
   parameters::visit_words(
       core->driver(), function, params, extra, add, &use.addresses, kMostWords);
   if (!use.addresses.empty()) use.name = kernel_name(function);
-  // Then places of different kernels could not be told apart.
+  // Then places of different kernels could not be distinguished.
   if (use.name == kUnknownKernel)
     std::erase_if(use.addresses, [](const streams::Named& each) { return each.place != 0; });
   use.tells_host = parameters::look(core->driver(), function, params, extra) !=

@@ -40,10 +40,10 @@ class PassedTable {
  public:
   void count(Kind kind, Bytes bytes) noexcept;
 
-  // The program got this, and gave it back. The object of a context ends with it.
+  // The program got this, and released it. The object of a context ends with it.
   void began(
       Kind kind, std::uint64_t object, Bytes bytes, CUcontext context, int device = 0) noexcept;
-  // Before the driver's call. Where that fails, back() undoes it.
+  // Before the driver's call. If that fails, back() undoes it.
   std::optional<PassedObject> ended(Kind kind, std::uint64_t object) noexcept;
   void back(Kind kind, std::uint64_t object, const PassedObject& as_before) noexcept;
   Ended context_ended(CUcontext context) noexcept;

@@ -18,9 +18,9 @@ constinit Tracker* tracker = nullptr;  // made under the book's lock, as is what
 // Order: none, each is read by itself.
 constinit std::atomic<unsigned> wanted_depth{kUsualDepth};
 constinit std::atomic<bool> keeps_events{false};
-// A malloc of the program's own may use CUDA, and the tracker uses malloc.
+// The program's malloc may use CUDA, and the tracker uses malloc.
 constinit thread_local bool inside = false;
-// Python may allocate and free while it is asked for its lines. Such an allocation has no call
+// Python may allocate and free while custash reads its lines. Such an allocation has no call
 // site.
 constinit thread_local bool taking = false;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// History: which call allocated what. When on, it tracks living blocks by call site. Where a
-// number of events is asked for, it keeps the last ones in a ring. One for each process, behind
+// History: which call allocated what. When on, it tracks living blocks by call site. If a
+// number of events is requested, it keeps the last ones in a ring. One for each process, behind
 // one lock of its own, under which nothing else is called; never destroyed. Memory allocated
 // before it was switched on has no call site.
 #pragma once

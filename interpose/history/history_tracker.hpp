@@ -73,7 +73,7 @@ class Tracker {
   // The block's site, or null where none is known to live there.
   const Site* end_life(Address address, Nanoseconds now, Bytes* bytes);
 
-  // Adds the events of a driver call that made memory, moved it or gave it back.
+  // Adds the events of a driver call that made memory, moved it or released it.
   void change_segments(const Event& call, CUmemGenericAllocationHandle handle);
 
   [[nodiscard]] bool has_new_stacks() const { return described_ != book_.ends.size(); }

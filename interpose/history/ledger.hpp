@@ -27,9 +27,9 @@ inline constexpr std::size_t kCounted = 16;                  // devices with cou
 inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 
 // A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
-// its exit a process gives it this ending: from then on the launcher reports. Where the
-// launcher has ended or has removed the file, the process reports itself. It does so, too,
-// where the memory cannot be shared, and says so by the other ending.
+// its exit a process gives it this ending: from then on the launcher reports. If the launcher
+// has ended or has removed the file, the process reports itself. It also reports itself if the
+// memory cannot be shared, and says so by the other ending.
 inline constexpr const char* kDone = ".done";
 inline constexpr const char* kOwn = ".own";
 
@@ -52,7 +52,7 @@ struct Area {
 };
 
 struct LiveRow {
-  Address address;  // 0: nothing stands here
+  Address address;  // 0: unused
   Bytes bytes;
   Nanoseconds since;
   std::uint32_t site;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the program gets from the driver by a handle, told to the history: so call sites and
+// Reports to the history what the program gets from the driver by a handle: so call sites and
 // calling libraries show it. State: the history's.
 #pragma once
 

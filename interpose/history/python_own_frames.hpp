@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The lines that a thread runs, read from its own frames, without the interpreter and its lock.
 // Frames lie as the tables of python_own_frames.cpp say (CPython 3.11 to 3.13). Each line is
-// learned from the interpreter first. Where frames and interpreter once disagree, nothing is
-// read any more. A thread that waits in C does not change its frames, and nobody else does.
+// learned from the interpreter first. If frames and interpreter once disagree, nothing more is
+// read. A thread that waits in C does not change its frames, and no other thread does.
 // State: what was learned, for ever.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace custash::python {
 
-// The number of words that were put to `out`, innermost first; kUnknown where the interpreter
-// must be asked. `thread` is the calling thread. Takes no lock.
+// The number of words that were put to `out`, innermost first; kUnknown if the interpreter must
+// be queried. `thread` is the calling thread. Takes no lock.
 inline constexpr unsigned kUnknown = ~0U;
 unsigned own_frames(const Thread* thread, std::uint64_t* out, unsigned most) noexcept;
 

@@ -25,7 +25,7 @@ struct Desk {
   bool busy = false;           // the reader is working
   std::uint64_t question = 0;  // the last that was asked
   std::uint64_t answer = 0;    // the last that was answered
-  bool waiting = false;        // whoever asked it is still there
+  bool waiting = false;        // the thread that asked is still there
   const Interpreter* python = nullptr;
   Walk walk = nullptr;
   Thread* thread = nullptr;

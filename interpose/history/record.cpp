@@ -41,7 +41,7 @@ alignas(Recorder) unsigned char storage[sizeof(Recorder)];
 constinit Recorder* recorder = nullptr;
 constinit std::atomic<unsigned> threads{0};
 constinit thread_local unsigned own_thread = 0;  // its number plus one
-// A malloc of the program's own may use CUDA, and the recorder uses malloc.
+// The program's malloc may use CUDA, and the recorder uses malloc.
 constinit thread_local bool inside = false;
 
 Nanoseconds clock_now() {
@@ -95,7 +95,7 @@ bool write_free(Recorder& r,
       r, block.memory == MemoryKind::Device ? 'f' : 'g', block.id, block.bytes, stream);
 }
 
-// Calls `body(recorder)` under the lock. Where it returns false, recording ends; returns the
+// Calls `body(recorder)` under the lock. If it returns false, recording ends; returns the
 // error, or 0.
 template <typename Body>
 int record_under_lock(Body body) {

@@ -61,7 +61,7 @@ void RecordFile::lock() const {
   struct flock lock {};
 
   lock.l_type = F_WRLCK;
-  fcntl(file_, F_SETLK, &lock);  // where locks do not work nobody can ask for it either
+  fcntl(file_, F_SETLK, &lock);  // if locks do not work, no process can take it either
 }
 
 bool RecordFile::is_ours(int file) const {
@@ -117,7 +117,7 @@ void RecordFile::close() {
   if (window_ != nullptr) munmap(window_, kWindow);
   window_ = nullptr;
   if (!have_file()) return;
-  // Where it cannot be cut, zeros remain, and readers of traces skip them.
+  // If it cannot be cut, zeros remain, and readers of traces skip them.
   if (ftruncate(file_, static_cast<off_t>(used_)) != 0) used_ = 0;
   ::close(file_);
   file_ = -1;

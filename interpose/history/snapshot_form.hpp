@@ -20,7 +20,7 @@ std::string json_path(const std::string& path);
 // The name without that second ending: "x.html" for "x.html.json". Empty for other names.
 std::string rendered_path(const std::string& json);
 
-// Tells the user how to get the file that he asked for: one line for the log.
+// One line for the log: how the user gets the requested file.
 std::string rendering_hint(const std::string& json);
 
 // The file of option snapshot_signal if option snapshot names none.

@@ -24,7 +24,7 @@ _Unwind_Reason_Code step(_Unwind_Context* context, void* state) {
 }
 
 // The walks of the threads whose stacks lie there.
-// Order: `busy` is taken with acquire and given back with release, as a lock.
+// Order: `busy` is taken with acquire and returned with release, as a lock.
 struct Shelf {
   std::atomic<bool> busy{false};
   RememberedWalks* walks = nullptr;
@@ -72,7 +72,7 @@ __attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
   if (depth > 0) {
     walk_stack(__builtin_frame_address(0), depth + kOwnFrames, &walk);
   }
-  // The hook noted its caller. Where it did not, the reader removes our own frames, because it
+  // The hook noted its caller. If it did not, the reader removes our own frames, because it
   // knows names.
   const auto end = walk.words.begin() + walk.size;
   const auto caller = std::find(walk.words.begin(),

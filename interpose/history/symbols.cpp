@@ -15,7 +15,7 @@ std::string_view file_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
-// Where custash is linked into a program, frames of the program's module count as ours.
+// If custash is linked into a program, frames of the program's module count as ours.
 bool is_ours(const Frame& frame, const std::string& own_module) {
   return frame.module == own_module && is_own_function(frame.name);
 }

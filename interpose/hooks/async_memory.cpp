@@ -137,7 +137,7 @@ std::optional<Status> allocate(
       driver.ctx_get_current(&context) != CUDA_SUCCESS || context == nullptr) {
     return std::nullopt;
   }
-  // Where all pools of the context were checked before, the thread cache needs no other check.
+  // If all pools of the context were checked before, the thread cache needs no other check.
   if (latest_primary.load(std::memory_order_relaxed) == context) {
     if (const Address hit = core.try_allocate_on(context, stream, null, bytes); hit != 0) {
       *out = hit;
@@ -147,7 +147,7 @@ std::optional<Status> allocate(
   CUdevice device = 0;
   if (!admits(core, context, stream, null, &device)) return std::nullopt;
   if (!core.config().guard.any()) return core.allocate_on(context, stream, null, bytes, out);
-  // Nobody can tell later which guarded blocks a default pool has, so they are counted.
+  // It is not known later which guarded blocks a default pool has, so they are counted.
   count_default_pools(core);
   CUmemoryPool pool = nullptr;
   return real::default_pool(device, &pool) == CUDA_SUCCESS
@@ -169,7 +169,7 @@ std::optional<Status> served(Allocator& core, CUstream stream, Serve serve) {
   return scope.entered() ? serve() : std::nullopt;
 }
 
-// Where the stream captures, the call makes a node of a graph, which allocates when it runs.
+// If the stream captures, the call makes a node of a graph, which allocates when it runs.
 CUresult note_passed(
     passed::Kind kind, CUresult result, CUstream stream, NullStream null, Bytes bytes) {
   Allocator* const core = process::core();

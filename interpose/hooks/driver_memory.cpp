@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Memory that the driver serves and custash counts: arrays, and memory of other interfaces. An
 // object leaves the count before the driver ends it, since another thread may get its handle at
-// once; where the call fails it comes back.
+// once; if the call fails, it is returned.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on

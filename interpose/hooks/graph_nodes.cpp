@@ -68,7 +68,7 @@ void note_visible() {
 
 namespace {
 
-// CUgraphNodeParams. Where a fill of a block of ours names no context, this adds one: the
+// CUgraphNodeParams. If a fill of a block of ours names no context, this adds one: the
 // driver knows the context of plain memory, but not that of mapped pages.
 class Given {
  public:
@@ -162,7 +162,7 @@ CUresult add_node_v2(
 }
 
 CUresult set_node(Real<CUgraphNode, void*> real, NullStream, CUgraphNode node, void* what) {
-  note_node(node, what);  // nobody knows its graph, so the child's memory stays for good
+  note_node(node, what);  // its graph is unknown, so the child's memory stays for good
   return hooks::while_awake([&] { return real(node, Given(what).params()); });
 }
 

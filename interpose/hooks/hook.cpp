@@ -42,7 +42,7 @@ void note_fault(CUresult code) noexcept {
 }
 
 bool relieve_by_neighbours(Allocator& core) noexcept {
-  constexpr Bytes kEnough = 1_GiB;  // nobody knows how much the call needs
+  constexpr Bytes kEnough = 1_GiB;  // the size that the call needs is unknown
   CUdevice device = 0;
   return core.config().neighbours && !captures::under_way() &&
          core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&

@@ -24,20 +24,20 @@ namespace custash::hooks {
 // entry.
 inline constexpr CUresult kNoEntry = CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND;
 
-// Gives back memory that the failed call may need; true when another try is worthwhile.
+// Releases memory that the failed call may need; true when another try is worthwhile.
 bool relieve(Allocator& core) noexcept;
-// Asks other processes to do so.
+// Asks other processes to release memory.
 bool relieve_by_neighbours(Allocator& core) noexcept;
 
 // `code`, or the error that every call in the current context returns after a kernel's fault.
 CUresult unless_broken(Allocator& core, CUresult code);
 
-// Around a call that may wait, in the driver or here. Where its hook has a fast path, the waits
+// Around a call that may wait, in the driver or here. If its hook has a fast path, the waits
 // beyond that disable cancellation for themselves.
 template <bool kWaits>
 using WaitOf = std::conditional_t<kWaits, CancellationOff, std::monostate>;
 
-// Returns the driver's answer. Where it is a kernel's fault, the core is informed.
+// Returns the driver's answer. If it is a kernel's fault, the core is informed.
 void note_fault(CUresult code) noexcept;
 
 inline CUresult note_result(CUresult result) noexcept {

@@ -142,7 +142,7 @@ void add(const void* begin, Bytes size) noexcept {
   const RankedLock lock(mutex);
   try {
     make_room(edge_count.load() + 2);
-    // Older ranges that this one overlaps ended with their context, which nobody reported.
+    // Older ranges that this one overlaps ended with their context, which no call reported.
     const std::size_t first = first_behind(of(begin)) / 2 * 2;
     std::size_t last = first;
     while (last < edge_count.load() && edge(last) < of(begin) + size)

@@ -26,7 +26,7 @@ void follow(Driver* driver);
 // In a forked child: a thread of the parent that held the lock does not exist here.
 void reset_lock_after_fork() noexcept;
 
-// One reading of all ranges. Where changed() says so at its end, the caller makes another.
+// One reading of all ranges. If changed() says so at its end, the caller makes another.
 class Reader {
  public:
   Reader() noexcept;

@@ -41,7 +41,7 @@ bool is_device_only(CUdeviceptr target) {
 }
 
 // Pageable memory where kernels reach it: mapped in this process, and no device's. Most
-// addresses are ours, so that nobody is asked.
+// addresses are ours, so the driver is not queried.
 bool is_pageable(const Allocator& core, Address word) {
   return !core.owns(word) && pageable::is_mapped(word) && !is_device_only(word);
 }
@@ -117,7 +117,7 @@ SubmissionKind of_batch_3d(Allocator& core,
   return Visible;
 }
 
-// Where every kernel counts already, its parameters are not read.
+// If every kernel counts already, its parameters are not read.
 SubmissionKind of_kernel(const Allocator& core,
                          const void* function,
                          void** params,

@@ -75,8 +75,8 @@ CUresult ipc_close_mem_handle(Real<CUdeviceptr> real, NullStream, CUdeviceptr ad
 }
 
 // The receiver may keep the descriptor after this process has closed its own, and cannot be
-// asked. So the block counts as open until its free. Then its pages leave this process, and the
-// descriptor keeps the memory.
+// queried. So the block counts as open until its free. Then its pages leave this process, and
+// the descriptor keeps the memory.
 CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned long long> real,
                                   NullStream,
                                   void* out,

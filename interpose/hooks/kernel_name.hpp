@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The name of a kernel, as the driver has it. State: the names that were asked for, for ever.
-// Own lock, never held across a call to the driver.
+// The name of a kernel, as the driver has it. State: the names that were requested, kept for
+// ever. Own lock, never held across a call to the driver.
 #pragma once
 
 namespace custash {

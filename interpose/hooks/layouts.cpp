@@ -39,8 +39,8 @@ struct Table {
   Entry* const entries;
 };
 
-// Order: acquire at each load of a reader, in the order of the writer's stores. Where it meets
-// a newer entry it then sees the newer epoch, too.
+// Order: acquire at each load of a reader, in the order of the writer's stores. If it meets a
+// newer entry it then sees the newer epoch, too.
 constinit RankedMutex mutex{HookRank::Layouts};
 constinit std::atomic<std::uint64_t> epoch{1};
 constinit std::atomic<const Table*> table{nullptr};
@@ -199,7 +199,7 @@ void note_kernel(const void* kernel, const void* library) noexcept {
     const RankedLock lock(mutex);
     kernels()[kernel] = library;
   } catch (...) {
-    // Then the driver refuses the handle at first, and is asked in the other way.
+    // Then the driver refuses the handle at first, and is queried in the other way.
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Layouts: where a function's parameters may hold addresses. The driver is asked once for each
-// function. State: a table by handle, read without a lock and emptied whenever handles may be
-// reused. Own lock for changes, never held across a call to the driver.
+// Layouts: where a function's parameters may hold addresses. It queries the driver once for
+// each function. State: a table by handle, read without a lock and emptied whenever handles may
+// be reused. Own lock for changes, never held across a call to the driver.
 #pragma once
 
 #include "allocator/base/driver.hpp"

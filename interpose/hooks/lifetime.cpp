@@ -42,7 +42,7 @@ class PrimaryUses {
  public:
   void retained(CUdevice device) { of(device).fetch_add(1); }
 
-  // True: this may be the last release. Where unseen retains remain it is not, which does no
+  // True: this may be the last release. If unseen retains remain it is not, which does no
   // harm.
   bool releasing(CUdevice device) {
     int seen = of(device).load();
@@ -82,8 +82,8 @@ CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   return result;
 }
 
-// A green context acts as an ordinary context for whoever makes it current. So everything that
-// custash keeps of it, its events first, ends before it does.
+// A green context acts as an ordinary context for a thread that makes it current. So everything
+// that custash keeps of it, its events first, ends before it does.
 CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
   using FromGreen = CUresult(CUcontext*, void*);
   auto* const from_green = reinterpret_cast<FromGreen*>(real::symbol("cuCtxFromGreenCtx"));

@@ -25,7 +25,7 @@ CUresult free_block(Real real, CUdeviceptr address, Call call) {
 
 // A kernel that touches managed pages brings them to the device, where they push out other
 // managed pages but not cached memory. If the cache fills the device, the kernel faults.
-// Failing to give the cache back here is harmless.
+// Failing to release the cache here is harmless.
 void make_room(Count bytes) {
   Allocator* const core = process::core();
   CUcontext context = nullptr;

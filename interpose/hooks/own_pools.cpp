@@ -25,7 +25,7 @@ struct OwnPool {
   std::atomic<Bytes> threshold{0};
 };
 
-// What the program was told, or may ask, of a pool's use.
+// What the program knows, or may query, of a pool's use.
 struct PoolUse {
   Bytes used = 0;
   Bytes used_high = 0;
@@ -98,7 +98,7 @@ bool can_serve(Allocator& core,
 }
 
 // Brings what is known of the pool's use up to date. It keeps what its threshold lets it keep:
-// the driver gives back more at each synchronisation.
+// the driver releases more at each synchronisation.
 PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep, Bytes older)
     REQUIRES(mutex) {
   const Accounts::Use now = ChargedMemory(core).accounts().look(number);

@@ -3,7 +3,7 @@
 // default pools from the first question about their use on.
 // The driver knows each pool, too, and answers what is not about its memory. What custash
 // cannot keep for a pool makes it the driver's from then on. State: a table by the number of
-// the pool's account. Own lock for what was asked of the pools' use.
+// the pool's account. Own lock for queries of the pools' use.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -30,7 +30,7 @@ std::optional<Status> allocate(Allocator& core,
 std::optional<Status> allocate_current(
     Allocator& core, CUstream stream, NullStream null, Bytes bytes, Address* out);
 
-// Whether the pool is one of these, whoever serves it now.
+// Whether the pool is one of these, served by custash or not.
 bool is_own(CUmemoryPool pool);
 // The handle of the pool that the account is of, also once the pool is destroyed.
 CUmemoryPool pool_of(Accounts::Number account);

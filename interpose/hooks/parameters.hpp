@@ -14,7 +14,7 @@ namespace custash::parameters {
 enum class HostAddresses {
   None,
   Some,
-  Unknown,  // the driver cannot tell the layout
+  Unknown,  // the driver does not know the layout
 };
 
 // Whether a word is an address of host memory that no range holds.

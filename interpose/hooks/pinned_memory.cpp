@@ -48,9 +48,9 @@ CUresult allocate(Real* real, void** out, Count bytes, unsigned flags, Call call
   return result;
 }
 
-// Some drivers report small portable buffers as portable, and some do not. So this driver is
-// asked once, with a buffer of its own. The buffer stays, because freeing it would wait for the
-// device.
+// Some drivers report small portable buffers as portable, and some do not. So custash queries
+// this driver once, with a buffer of its own. The buffer stays, because freeing it would wait
+// for the device.
 bool tells_small_portable(Real<unsigned*, void*> get_flags) {
   enum class Answer : int { Unknown, No, Yes };
   static constinit std::atomic<Answer> known{Answer::Unknown};

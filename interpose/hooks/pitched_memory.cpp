@@ -21,8 +21,8 @@ constinit Pitches pitches;
 constinit std::atomic<unsigned> runtime_element{0};
 constinit thread_local bool in_runtime = false;
 
-// The driver has served this call. Where the allocation is not as the pitch tells, nothing is
-// kept, and the driver serves this width again.
+// The driver has served this call. If the allocation does not match the pitch, nothing is kept,
+// and the driver serves this width again.
 std::optional<PitchAnswer> learn(const PitchQuestion& question,
                                  Bytes height,
                                  CUdeviceptr address,

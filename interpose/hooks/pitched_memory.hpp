@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the runtime's fast path knows of pitched memory: the pitches that the driver has told
-// the runtime. State: the element size that the runtime asks for.
+// What the runtime's fast path knows of pitched memory: the pitches that the driver has
+// returned to the runtime. State: the element size that the runtime asks for.
 #pragma once
 
 #include "interpose/hooks/pitches.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pitches: the driver's answers for pitched memory, one for each width that it was asked about.
+// Pitches: the driver's answers for pitched memory, one for each width.
 // A pitch is never computed here. State: a table that only grows, read and filled without a
 // lock. When it is full, further widths stay the driver's.
 #pragma once
@@ -28,9 +28,9 @@ struct PitchAnswer {
   Bytes pitch = 0;
   bool last_row_whole = true;  // the allocation ends with a whole pitch, or with the width
 
-  // The size of an allocation of so many rows; 0 where no number can say it.
+  // The size of an allocation of this many rows; 0 where no number can say it.
   [[nodiscard]] Bytes bytes(Bytes width, Bytes height) const;
-  // What the driver's answer to one allocation tells. Empty where `bytes` fits neither layout.
+  // What the driver's answer to one allocation shows. Empty where `bytes` fits neither layout.
   static std::optional<PitchAnswer> from(Bytes width, Bytes height, Bytes pitch, Bytes bytes);
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How much a pool reports to hold. The driver does not know our blocks. own_pools.hpp counts
-// those of the program's own pools, and those of default pools from the first question on. Ones
+// program-created pools, and those of default pools from the first question on. Ones
 // that are older are added up at each question. Trimming a default pool trims our cache.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"

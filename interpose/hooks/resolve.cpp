@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The answers of dlsym and cuGetProcAddress. One rule for both: the real resolver is asked
-// first, and its answer is replaced only if it is the address of an entry of ours. Takes no
-// lock, allocates nothing, logs nothing.
+// The answers of dlsym and cuGetProcAddress. One rule for both: custash queries the real
+// resolver first, and its answer is replaced only if it is the address of an entry of ours.
+// Takes no lock, allocates nothing, logs nothing.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/real_driver.hpp"
 // clang-format on

@@ -29,8 +29,8 @@ Ids& ids() REQUIRES(mutex) {
   return all;
 }
 
-// Those of blocks that have been freed. Nothing tells when that happens, so they are looked for
-// whenever twice as many are known.
+// Those of blocks that have been freed. Nothing reports when that happens, so they are looked
+// for whenever twice as many are known.
 void forget_freed(Allocator& core) {
   static constinit std::size_t most = 256;
   Ids known;

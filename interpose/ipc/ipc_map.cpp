@@ -13,7 +13,7 @@
 namespace custash::ipc {
 namespace {
 
-// Long enough for an exporter that is stopped for a while, or is just giving gigabytes back.
+// Long enough for an exporter that is stopped for a while, or is just releasing gigabytes.
 constexpr int kPatience = 10'000;
 
 template <typename... Params>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tells NVIDIA's tools what custash does, by NVTX in the domain "custash": a range for each
+// Shows NVIDIA's tools what custash does, by NVTX in the domain "custash": a range for each
 // served allocation and free and for each slow driver call, and two counters for each device.
 // Without such a tool NVTX does nothing. State: the domain, the counters, the time of the last
 // sample.

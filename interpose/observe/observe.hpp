@@ -59,7 +59,7 @@ inline bool watched_by(Watcher watcher) {
 void begin(Watcher watcher, const Observer* observer) noexcept;
 void end(Watcher watcher) noexcept;
 
-// What the hooks tell.
+// What the hooks report.
 void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept;
 void freed(MemoryKind memory, Address address, Stream stream) noexcept;
 void free_refused(Address address) noexcept;

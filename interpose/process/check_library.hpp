@@ -42,7 +42,7 @@ inline const CheckLibrary* check_library() noexcept {
   return check_library_in_use.load(std::memory_order_acquire);
 }
 
-// Opens it; an empty answer, or why it cannot be had.
+// Opens it; an empty answer, or why it is not available.
 std::string open_check_library();
 
 }  // namespace custash

@@ -63,7 +63,7 @@ void DeviceScope::enter(CUcontext context) {
   pushed_ = status_.ok();
 }
 
-// An active primary context has another user. Our reference is given back, so that the count
+// An active primary context has another user. Our reference is released, so that the count
 // stays the program's. We keep the reference to an inactive one: releasing it would destroy the
 // memory.
 void DeviceScope::enter_primary(CUdevice device) {

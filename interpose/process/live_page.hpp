@@ -36,7 +36,7 @@ struct DevicePart {
   std::int64_t allocations;
   std::int64_t requested_bytes;  // of these
   std::int64_t frees;
-  std::int64_t driver_calls;  // that made device memory or gave it back
+  std::int64_t driver_calls;  // that made device memory or released it
   std::int64_t pages_moved;   // mapped at another address instead of made
   std::int64_t gpu_waits;     // inserted on the GPU before a submission
   std::int64_t stalls_avoided;

@@ -22,7 +22,7 @@ constinit std::atomic<pid_t> starter{
 alignas(Allocator) unsigned char storage[sizeof(Allocator)];
 alignas(HostCache) unsigned char pinned_storage[sizeof(HostCache)];
 constinit std::atomic<Allocator*> built{nullptr};
-// The starting thread itself may come back, through a malloc that uses CUDA.
+// The starting thread itself may re-enter, through a malloc that uses CUDA.
 constinit thread_local bool starting_here = false;
 
 State try_build() noexcept {

@@ -4,7 +4,7 @@
 
 namespace custash {
 
-// Where the host has no memory for a change, it is not made.
+// If the host has no memory for a change, it is not made.
 template <typename Change>
 void quietly(Change change) noexcept {
   try {

@@ -16,7 +16,7 @@ namespace {
 struct LibrarySearch {
   const char* beginning;  // of the file's name; or null, and an address
   const void* address;
-  std::size_t skip;  // so many are passed by
+  std::size_t skip;  // this many are skipped
   std::size_t passed = 0;
   char path[PATH_MAX] = "";
 };

@@ -77,7 +77,7 @@ bool is_driver(void* handle) {
          reinterpret_cast<CUresult (*)(int*)>(get)(&version) == CUDA_SUCCESS;
 }
 
-// The stub stays loaded by whoever calls it.
+// The stub stays loaded by the library that calls it.
 void* in_stub(const char* name) {
   void* const stub = open_loaded(kRenamed, has_driver);
   if (stub == nullptr) return nullptr;

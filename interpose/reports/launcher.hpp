@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Launcher: `custash run` with a report option waits for the program, and reports once it has
-// ended, however it ended. This file writes the data for that report into the ledger. Where no
+// ended, however it ended. This file writes the data for that report into the ledger. If no
 // launcher waits, it does nothing.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace custash::live {
 
-// Makes the file. Where it cannot be made, the verb still answers.
+// Makes the file. If it cannot be made, the verb still answers.
 void open(const service::Identity& who) noexcept;
 
 // The verb "live": brings the page up to date and answers its bytes.

@@ -54,7 +54,7 @@ class DeafList {
   std::map<std::pair<pid_t, std::uint64_t>, Clock::time_point> list_ GUARDED_BY(mutex_);
 };
 
-// The bytes that others would give back, by device.
+// The bytes that others would release, by device.
 class Published {
  public:
   Bytes of(const std::string& uuid) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Neighbours: other processes of this user under custash with memory on the same device. When
-// this process runs short, it asks them all at once, and they give back memory that they cache.
+// this process runs short, it asks them all at once, and they release memory that they cache.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -30,12 +30,12 @@ std::vector<Heard> ask_each(
       return true;
     });
 
-// How many bytes they gave back, where each was asked for `bytes`. Waits at most a second; a
+// How many bytes they released, each asked for `bytes`. Waits at most a second; a
 // neighbour that does not answer is not asked for ten seconds. Never throws.
 Bytes ask(CUdevice device, Bytes bytes) noexcept;
 
-// Bytes of the device that neighbours could give back, as their pages say (live_page.hpp). The
-// pages are read once a second at most. No process is asked, so none is waited for. Processes
+// Bytes of the device that neighbours could release, as their pages say (live_page.hpp). The
+// pages are read once a second at most. It queries no process and waits for none. Processes
 // that ask at the same time all count the same bytes.
 Bytes spare(const Allocator& core, CUdevice device) noexcept;
 

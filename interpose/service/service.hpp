@@ -21,8 +21,7 @@ struct Session {
   std::uint64_t id = 0;  // never used again
   pid_t peer = 0;        // the process that connected; 0: not visible from here
   bool holds = false;    // something is held for it: session_ended() is called when it is gone
-  bool leaving =
-      false;  // it announced its end, so nobody needs to check that the process is gone
+  bool leaving = false;  // it announced its end, so no check that the process is gone is needed
 };
 
 struct Answer {

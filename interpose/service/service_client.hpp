@@ -27,7 +27,7 @@ bool is_own_user(int fd);
 std::vector<Identity> find_all();
 
 struct Reply {
-  bool heard = false;  // false: nobody answered in time, or what came was no reply
+  bool heard = false;  // false: no answer in time, or what came was no reply
   ReplyStatus status = ReplyStatus::NotNow;
   std::string text;
   std::vector<int> files;  // the caller's to close

@@ -281,7 +281,7 @@ void EventLoop::watch(Client& client, int process) {
   client.until = process < 0 ? Clock::now() + kMourning : Clock::time_point::max();
 }
 
-// What could be read may be a file of the program's: the process is asked for anew.
+// What could be read may be a file of the program's: the process is queried again.
 bool EventLoop::is_dead(Client& client) {
   const int process = watch_process(client.session.peer);
   pollfd ended{process, POLLIN, 0};

@@ -27,7 +27,7 @@ class EventLoop {
  public:
   EventLoop(const Identity& who, const Secret& secret);
 
-  // False if there is no socket to be had, or its name is taken.
+  // False if no socket is available, or its name is taken.
   bool listen();
   [[noreturn]] void run();
   void give_up();  // no thread could be made

@@ -54,7 +54,7 @@ std::int64_t cached_bytes(Allocator& core) {
 // How long the process has submitted no work. For the service's thread alone.
 class Idleness {
  public:
-  // For an action that is due after so much idleness. `disturbed`: it counts from now on.
+  // For an action that is due after this much idle time. `disturbed`: it counts from now on.
   [[nodiscard]] bool lasts(Nanoseconds limit,
                            std::uint64_t submissions,
                            Nanoseconds now,
@@ -67,7 +67,7 @@ class Idleness {
     return now - since_ >= limit;
   }
 
-  // It is asked again when as much time has passed once more.
+  // It is requested again after the same time.
   void begin_again(Nanoseconds now) { since_ = now; }
 
  private:
@@ -126,7 +126,7 @@ int tick(Allocator& core) {
   static Idleness before_deep_trim;
   static Idleness before_sleep;
   static std::uint64_t trimmed_at = ~std::uint64_t{0};  // submissions at the last deep trim
-  static std::int64_t left = 0;                         // what it could not give back
+  static std::int64_t left = 0;                         // what it could not release
   constexpr Nanoseconds kPatience = 100 * kMillisecond;
   const Config& config = core.config();
   Sleep sleep(core);

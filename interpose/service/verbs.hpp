@@ -9,8 +9,8 @@
 // deeply.
 namespace custash::sleep_verbs {
 
-// "sleep DEVICE MILLISECONDS": all devices for -1; so long for work that still runs. The answer
-// says what became of the memory, or why it did not go to sleep.
+// "sleep DEVICE MILLISECONDS": all devices for -1; at most this long for work that still runs.
+// The answer says what became of the memory, or why it did not go to sleep.
 void sleep(Allocator& core,
            service::Session& session,
            std::string_view arguments,
@@ -69,7 +69,7 @@ void answer_leaks(Allocator& core,
 
 namespace custash::idle {
 
-// Memory that idles: returns what is due (decay:, pinned_decay:) and tells neighbours what they
+// Memory that idles: returns what is due (decay:, pinned_decay:) and publishes what neighbours
 // could get. Milliseconds until the next look: ten seconds at most.
 int tick(Allocator& core);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The command `custash`: starts a program with the library preloaded, and explains the options.
-// Reads its command line and environment, writes nothing to standard output but what was asked
-// for.
+// Reads its command line and environment, writes only the requested output to standard output.
 #include "tools/command/launch.hpp"
 #include "tools/command_line.hpp"
 #include "tools/conf.hpp"

@@ -109,7 +109,7 @@ std::vector<std::string> needed_of(std::string_view file) {
 
 namespace {
 
-// Whether one of its dynamic symbols has this name and is of the kind that is asked for.
+// Whether one of its dynamic symbols has this name and is of the requested kind.
 template <typename IsKind>
 bool has_symbol(std::string_view file, std::string_view name, IsKind is_kind) {
   Elf64_Ehdr header{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// NVML: NVIDIA's library that tells what each device holds for whom. It is opened where it is
-// there; the command does not need it. One thread at a time.
+// NVML: NVIDIA's library that reports how much memory of each device every process holds. It is
+// opened where it is there; the command does not need it. One thread at a time.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -17,7 +17,7 @@ namespace custash {
 
 struct DeviceProcess {
   pid_t process = 0;
-  std::optional<Bytes> used;  // nothing: NVML does not tell
+  std::optional<Bytes> used;  // nothing: NVML does not report it
 };
 
 struct DeviceMemory {
@@ -39,7 +39,8 @@ class Nvml {
 
   [[nodiscard]] std::size_t devices() const { return devices_.size(); }
 
-  // "2 x NVIDIA H200, driver 580.159.04", by the first device; empty where NVML does not tell.
+  // "2 x NVIDIA H200, driver 580.159.04", by the first device; empty if NVML does not report
+  // it.
   [[nodiscard]] std::string gpu() const;
 
   // What all programs together use of the device.
@@ -47,7 +48,7 @@ class Nvml {
 
   [[nodiscard]] std::optional<DeviceMemory> memory(std::size_t device) const;
 
-  // Nothing: this NVML does not tell.
+  // Nothing: this NVML does not report it.
   [[nodiscard]] std::optional<PciAddress> address(std::size_t device) const;
 
   // Those that use it; none where NVML lists none.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `custash run --record`: where the library is told to write, and what becomes of it once the
+// `custash run --record`: where the library writes, and what becomes of it once the
 // program has ended.
 #pragma once
 
@@ -14,7 +14,7 @@ std::string recording_place(const std::string& path);
 void remove_left_recordings(const std::string& path);
 
 // After the program's end: `path` gets the recording of the process that used CUDA first, and
-// PATH.PID that of each further one. Tells each in a line. False where nothing was recorded.
+// PATH.PID that of each further one. Prints a line for each. False where nothing was recorded.
 bool end_recordings(const std::string& place, const std::string& path, bool force);
 
 }  // namespace custash

@@ -32,7 +32,7 @@ Subject subject_of(const std::string& name) {
   throw Misuse("--through is custash, driver or pool, not " + name);
 }
 
-// A replay with other options than were asked for would mislead: what a program ignores ends
+// A replay with other options than requested would mislead: what a program ignores ends
 // it.
 Config config_of(const std::string& text) {
   Config config = require_conf("--conf", text);

@@ -25,7 +25,7 @@ struct CommandOptions {
   unsigned in_flight = DeviceOptions().in_flight;
 };
 
-// Words as CLI11 shall see them: `--capacity` takes the next word only if it is a size.
+// Words as CLI11 should see them: `--capacity` takes the next word only if it is a size.
 std::vector<std::string> prepared(std::vector<std::string> words);
 
 extern const char* const kHelp;  // below the options in --help

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A whole file in memory, unpacked where it is .xz (told by its first bytes). No state.
+// A whole file in memory, unpacked where it is .xz (recognised by its first bytes). No state.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ std::string read_file(const std::string& path);
 std::string unpack(const std::string& name, std::string bytes);
 
 // What a file is that holds neither a trace nor a snapshot, by its first bytes: "an ELF program
-// or library". Empty where they tell nothing.
+// or library". Empty if they say nothing.
 std::string_view known_format(std::string_view bytes);
 
 // The .xz form of a text.

@@ -28,7 +28,7 @@ constexpr const char* kSymbols[] = {
 std::atomic<Meter*> meter{nullptr};
 Driver real;
 
-// Small requests share slabs of the driver's own, which nothing tells of; no cache makes many.
+// Small requests share slabs of the driver's own, which nothing reports; no cache makes many.
 constexpr Bytes kMostSlab = 1_MiB;
 constexpr Bytes kDriverGranule = 2_MiB;
 

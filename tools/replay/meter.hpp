@@ -32,7 +32,7 @@ class Meter {
   // call past it.
   static const Driver& driver();
 
-  // The program works for so long: the allocator's clock goes on, the device does not.
+  // The program works for this time: the allocator's clock goes on, the device does not.
   static void pass_time(Nanoseconds time);
 
   [[nodiscard]] Bytes held() const { return held_.load(); }

@@ -21,7 +21,7 @@ class Pickle {
   using Ref = std::uint32_t;  // of a value; a value may be in many places, even in itself
   static constexpr Ref kNothing = ~Ref{0};
 
-  // Is told now and then how many bytes of how many have been read.
+  // Called now and then with how many bytes of how many have been read.
   using Told = std::function<void(std::size_t done, std::size_t all)>;
 
   // Throws BadTrace ("NAME: byte N: why").

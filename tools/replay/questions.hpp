@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What custash replay can be asked of a trace beside its replay. Each answer takes replays of
+// Queries about a trace beside its replay. Each answer takes replays of
 // its own on simulated devices, or a model. No state.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace custash::replay {
 // disturbs another.
 struct IdleMoment {
   std::size_t events = 0;  // so many came before
-  Bytes in_use = 0;        // what was asked for, before any rounding
+  Bytes in_use = 0;        // the requested size, before any rounding
   Bytes held = 0;
   Bytes trimmed = 0;     // held after a trim
   Bytes deep = 0;        // held after a deep trim
@@ -29,7 +29,7 @@ std::vector<IdleMoment> idle_moments(const Trace& trace,
                                      const DeviceOptions& device,
                                      std::size_t moments);
 
-// Whether the trace fits on a simulated device of so many bytes.
+// Whether the trace fits on a simulated device of this many bytes.
 bool fits(const Trace& trace, const Config& config, Subject subject, Bytes memory);
 
 // The smallest simulated device on which the trace runs without a refused request. By

@@ -26,7 +26,7 @@ struct Sample {
 struct Outcome {
   bool fits = true;       // no request was refused
   bool sound = true;      // all work ran, and touched only memory that it may touch
-  Bytes peak_in_use = 0;  // what was asked for, before any rounding
+  Bytes peak_in_use = 0;  // the requested size, before any rounding
   Bytes peak_held = 0;    // obtained from the driver
   std::uint64_t moves = 0;
   Bytes moved_bytes = 0;
@@ -38,7 +38,7 @@ struct Outcome {
   std::vector<Sample> samples;  // one an event, where asked for
 
   [[nodiscard]] CallRow all_calls() const;
-  [[nodiscard]] CallRow memory_calls() const;  // those that make, map and give back memory
+  [[nodiscard]] CallRow memory_calls() const;  // those that make, map and release memory
   [[nodiscard]] double utilisation() const;
 };
 
@@ -46,7 +46,7 @@ struct RunOptions {
   bool stop_at_refusal = false;
   bool keep_samples = false;
   std::function<void(std::size_t events)> progress = {};  // called now and then
-  // Through custash alone: stops after so many events and waits for all work, then calls.
+  // Through custash alone: stops after this many events and waits for all work, then calls.
   std::size_t stop_after = ~std::size_t{0};
   std::function<void(Allocator& allocator, Bytes in_use, const Meter& meter)> when_stopped = {};
 };

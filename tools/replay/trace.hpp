@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A trace: what a program allocated and freed, in order (docs/trace-format.md). Reading one
-// checks it whole, so that whoever replays it need not. Values only.
+// checks it whole, so that a replay need not. Values only.
 #pragma once
 
 #include "allocator/base/units.hpp"

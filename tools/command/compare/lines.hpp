@@ -38,7 +38,8 @@ class Pattern {
 
 using Patterns = std::vector<const Pattern*>;
 
-// Where two files first differ, byte for byte, without the lines that match one of `ignored`.
+// The place where two files first differ, byte for byte, without the lines that match one of
+// `ignored`.
 std::optional<Difference> first_difference(int before, int after, const Patterns& ignored);
 
 // What `pattern` matches last in the file.

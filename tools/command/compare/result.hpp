@@ -32,7 +32,7 @@ struct Served {
   std::int64_t fences = 0;
   std::int64_t fence_queries = 0;
   std::int64_t debt_waits = 0;
-  std::int64_t retries = 0;  // the driver had no more memory, and the cache was given back
+  std::int64_t retries = 0;  // the driver had no more memory, and the cache was released
   std::int64_t ooms = 0;
   std::int64_t device_allocs = 0;
   std::int64_t device_frees = 0;
@@ -86,7 +86,7 @@ struct Round {
   [[nodiscard]] const Run& of(Side side) const { return runs.at(index_of(side)); }
 };
 
-// Where the standard output of two runs first differs.
+// The first difference between the standard output of two runs.
 struct Difference {
   std::uint64_t line = 0;
   std::string before;  // with its end; empty: no such line

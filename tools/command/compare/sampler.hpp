@@ -31,7 +31,7 @@ class Sampler {
   const Nvml* const nvml_;
   pid_t program_ = 0;
   MemoryPeak peak_;
-  bool hidden_ = false;  // a process of the program whose memory NVML does not tell
+  bool hidden_ = false;  // a process of the program whose memory NVML does not report
   std::atomic<bool> ended_{false};
   std::thread thread_;
 };

@@ -44,7 +44,7 @@ bool is_end(int signal) {
 }
 
 HeldSignals::HeldSignals() {
-  std::signal(SIGCHLD, SIG_DFL);  // where children are ignored, nobody can wait for them
+  std::signal(SIGCHLD, SIG_DFL);  // if children are ignored, no process can wait for them
   const sigset_t set = held_set();
   sigprocmask(SIG_BLOCK, &set, &before_);
 }

@@ -23,7 +23,7 @@ class HeldSignals {
 
   [[nodiscard]] const sigset_t& before() const { return before_; }
 
-  // A signal that asked for the end and that nobody has answered; 0: none.
+  // A signal that requested the end and has not been handled; 0: none.
   [[nodiscard]] int take() const;
 
  private:

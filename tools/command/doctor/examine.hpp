@@ -41,7 +41,7 @@ std::string driver_file();
 // 0, or the code with which custash run would end, and why.
 int examine_program(const std::string& name, std::string* why, Findings* findings);
 
-// Where there is none, or it is another user's, the finding says so.
+// If there is none, or it is another user's, the finding says so.
 void examine_process(pid_t process, Findings* findings);
 
 // A file that a program or a process has loaded.

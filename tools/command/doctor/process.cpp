@@ -45,8 +45,8 @@ bool shares_namespace(const std::string& folder, const char* kind) {
          stat((folder + name).c_str(), &there) == 0 && here.st_ino == there.st_ino;
 }
 
-// Why the process cannot be asked; empty where it can. Another user's namespaces cannot be read
-// either.
+// Why the process cannot be queried; empty where it can. Another user's namespaces cannot be
+// read either.
 std::string why_unknown(const std::string& folder, uid_t owner) {
   if (owner != geteuid())
     return "only its own user, " + live::user_name(owner) + ", may query it";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who holds the memory of each device: programs under custash, others, nobody. Pure.
+// The holders of the memory of each device: programs under custash, others, free. Pure.
 #pragma once
 
 #include "tools/command/live/look.hpp"

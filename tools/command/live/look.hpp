@@ -24,7 +24,7 @@ struct Program {
   std::optional<int> rank;
 };
 
-// From /proc. `name` is what the process calls itself, for where /proc does not tell.
+// From /proc. `name` is what the process calls itself, if /proc does not say.
 Program program_of(pid_t process, const std::string& name);
 
 // The script that an interpreter runs, the module behind -m, else the program's own name.
@@ -34,7 +34,7 @@ std::string name_in(const std::vector<std::string>& words);
 // `environment`: NAME=VALUE, each ended by a zero byte.
 std::optional<int> rank_in(std::string_view environment);
 
-// A device as NVML tells of it.
+// A device as NVML reports it.
 struct DeviceReading {
   int number = 0;
   std::optional<PciAddress> address;
@@ -55,7 +55,7 @@ class Looker {
  public:
   Looker() : nvml_(Nvml::open()) {}
 
-  // A process that does not answer within `patience` is told from its page.
+  // A process that does not answer within `patience` is shown from its page.
   Look look(std::chrono::milliseconds patience);
 
  private:
@@ -64,7 +64,7 @@ class Looker {
 };
 
 // As JSON (`custash top`), and in the text format of Prometheus (`custash serve`).
-// Rates are between the two looks at a process; of one that is new they are not told.
+// Rates are between the two looks at a process; they are unknown for a new process.
 std::string json_of(const Look& before, const Look& now);
 
 // Seconds since a process has said this.

@@ -109,7 +109,7 @@ int run_serve(const ServeOptions& options) {
     write_textfile(options, metrics.text());
     return 0;
   }
-  const Signals signals;  // before anybody is told that it runs
+  const Signals signals;  // before it reports that it runs
   std::unique_ptr<Server> server;
   if (!writes || options.port >= 0) {
     server = std::make_unique<Server>(options.port >= 0 ? options.port : kUsualPort,

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kForEnd{500};
   throw std::runtime_error("port " + std::to_string(port) + ": " + std::strerror(errno));
 }
 
-// On 127.0.0.1 alone: nobody elsewhere can connect.
+// On 127.0.0.1 only: no other machine can connect.
 int listen_at(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) fail(port);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Server: answers HTTP requests on the loopback address, in one thread. A client has two
-// seconds for its request and five for the answer. Where too many are there the oldest goes, so
-// that clients that hold connections keep nobody out.
+// seconds for its request and five for the answer. If there are too many, the oldest goes, so
+// that clients that hold connections do not keep others out.
 #pragma once
 
 #include <chrono>

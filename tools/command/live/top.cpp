@@ -47,7 +47,7 @@ bool wait(const Signals& signals, double seconds) {
   }
 }
 
-// Where nobody presses keys: one table, or one line of JSON, after the other.
+// Without a terminal: one table, or one line of JSON, after the other.
 int print_for_ever(const TopOptions& options) {
   const Signals signals;
   Looker looker;
@@ -64,7 +64,7 @@ int print_for_ever(const TopOptions& options) {
 int print_once(const TopOptions& options) {
   Looker looker;
   const Look before = looker.look(kPatience);
-  // Rates need two looks; where nobody is there a second one tells nothing more.
+  // Rates need two looks; without a terminal, a second one shows nothing more.
   if (!before.seen.empty())
     poll(nullptr, 0, static_cast<int>(std::lround(options.delay * 1000)));
   return print(options, before, looker.look(kPatience)) ? 0 : 1;

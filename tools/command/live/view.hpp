@@ -32,7 +32,7 @@ struct ViewOptions {
   bool question = false;  // the message waits for an answer
 };
 
-// Rates are between the two looks at a process; of one that is new they are not told. No line
+// Rates are between the two looks at a process; they are unknown for a new process. No line
 // is wider than the terminal, and there are no more than fit.
 std::vector<std::string> view_of(const Look& before, const Look& now, const ViewOptions& how);
 

@@ -28,7 +28,7 @@ int is_late(debuginfod_client*, long, long) {
 void choose_servers(Servers servers) {
   if (servers == Servers::Never) unsetenv(kServers);
   if (std::getenv(kServers) == nullptr) return;
-  // Where connecting hangs, is_late() is not called; these are seconds of the same limit.
+  // If connecting hangs, is_late() is not called; these are seconds of the same limit.
   setenv("DEBUGINFOD_TIMEOUT", "5", 1);
   setenv("DEBUGINFOD_MAXTIME", "5", 1);
 }
@@ -52,7 +52,7 @@ int find_debuginfo(Dwfl_Module* module,
 void limit_servers(Dwfl* session) {
   if (std::getenv(kServers) == nullptr) return;
   debuginfod_client* const client = libdw()->dwfl_get_debuginfod_client(session);
-  if (client == nullptr) return;  // then it asks nobody
+  if (client == nullptr) return;  // then it queries no server
   using Watch = int (*)(debuginfod_client*, long, long);
   void* const library = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_NOLOAD);
   auto* const watch_by = library == nullptr

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How long debuginfod's servers may be asked: libdw asks those that DEBUGINFOD_URLS names for
-// debug files that are not on this machine. State: the time that they have taken in this run.
+// How long debuginfod's servers may be queried: libdw queries those that DEBUGINFOD_URLS names
+// for debug files that are not on this machine. State: the time that they have taken in this
+// run.
 #pragma once
 
 #include <elfutils/libdwfl.h>

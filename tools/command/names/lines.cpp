@@ -55,7 +55,7 @@ std::size_t number_of(Dwarf_Die* die, unsigned name) {
   return found != nullptr && libdw()->dwarf_formudata(found, &value) == 0 ? value : 0;
 }
 
-// Some compilers write no index of addresses; then each unit is asked.
+// Some compilers write no index of addresses; then each unit is searched.
 Dwarf_Die* unit_of(Dwfl_Module* module, Dwarf_Addr address, Dwarf_Addr* bias) {
   Dwarf_Die* unit = libdw()->dwfl_module_addrdie(module, address, bias);
   if (unit != nullptr) return unit;

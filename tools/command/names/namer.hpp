@@ -24,8 +24,8 @@ class ModuleFile;
 
 class Namer {
  public:
-  // `recorded`: seconds since 1970. Where files have no build id those that were changed later
-  // name nothing.
+  // `recorded`: seconds since 1970. Files without a build id that were changed later name
+  // nothing.
   Namer(Servers servers, std::int64_t recorded);
   ~Namer();
   Namer(const Namer&) = delete;

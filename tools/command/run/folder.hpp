@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Folder: where the processes of one `custash run` put their ledgers, in memory where there is
-// a /dev/shm. Only this user may open it. Its name tells whose it is: those of launchers that
-// have gone are removed by the next one.
+// a /dev/shm. Only this user may open it. Its name identifies its owner: those of launchers
+// that have gone are removed by the next one.
 #pragma once
 
 #include <string>

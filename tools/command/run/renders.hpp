@@ -42,7 +42,7 @@ class Renders {
   void end_those(const std::function<bool(pid_t child, int* status)>& has_ended);
 
   const Folder& folder_;
-  int watch_;  // of inotify; -1: none can be had, and make() at the end finds the links
+  int watch_;  // of inotify; -1: none is available, and make() at the end finds the links
   std::vector<Begun> begun_;
 };
 

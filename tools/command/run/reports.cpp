@@ -100,7 +100,7 @@ std::string numbered(const std::string& path, const LedgerName& ledger, int n) {
   return output::with_mark(path, mark);
 }
 
-// Beside what is there: nobody typed these names. Throws; gives the name that was free.
+// Beside what is there: no user typed these names. Throws; gives the name that was free.
 std::string write_beside_others(const std::string& path,
                                 const LedgerName& ledger,
                                 const std::string& text) {
@@ -245,7 +245,7 @@ bool report_one(const Left& left, const Wanted& wanted, Checks* checks) {
   return leaked == 0;
 }
 
-// The first one of a name gets the name that was asked for.
+// The first one of a name gets the requested name.
 void name_reports(std::vector<Left>* all, const std::string& name) {
   std::set<std::string> taken;
   for (Left& left : *all) {

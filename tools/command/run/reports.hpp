@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What `custash run` reports when the program has ended: of each process that used CUDA, from
-// the ledger that it has left. Each success is told in one line.
+// the ledger that it has left. Each success is one line.
 #pragma once
 
 #include "tools/command/run/folder.hpp"
@@ -30,7 +30,7 @@ struct Wanted {
 
 struct Outcome {
   bool used_cuda = false;  // by a process
-  bool passed = true;      // what was asked for was checked, and nothing was found
+  bool passed = true;      // everything requested was checked, and nothing was found
 };
 
 Outcome report(const Folder& folder, const Wanted& wanted, const Ended& ended);

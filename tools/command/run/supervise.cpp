@@ -27,7 +27,7 @@ void nap() {
   nanosleep(&kNap, nullptr);
 }
 
-// The terminal, and whoever signals the whole group, reaches the program without us. What the
+// A signal from the terminal, or to the whole group, reaches the program without us. What the
 // program itself sends to its group is no message to it.
 void pass_on(const siginfo_t& info, pid_t child, Witness* witness) {
   const bool same_group = getpgid(child) == getpgrp();
@@ -86,7 +86,7 @@ Ended run_and_wait(const std::vector<std::string>& program,
 
   struct sigaction children {};
 
-  usual.sa_handler = SIG_DFL;  // where children are ignored, nobody can wait for them
+  usual.sa_handler = SIG_DFL;  // if children are ignored, no process can wait for them
   sigaction(SIGCHLD, &usual, &children);
   Witness witness;
   const pid_t self = getpid();
@@ -95,7 +95,7 @@ Ended run_and_wait(const std::vector<std::string>& program,
   if (child == 0) {
     sigaction(SIGCHLD, &children, nullptr);
     sigprocmask(SIG_SETMASK, &before, nullptr);
-    // Whoever kills the command means the program.
+    // A signal that kills the command is meant for the program.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != self) _exit(kExitCustash);
     _exit(start(program));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs a program as a child and waits for it. To the program and to whoever started the command
-// it looks as if there were nobody in between: signals, terminal, status.
+// Runs a program as a child and waits for it. To the program and to its caller it looks as if
+// there were no process in between: signals, terminal, status.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Witness: a process of our group that does nothing but tell which signals it gets. What it
+// Witness: a process of our group that only reports which signals it gets. What it
 // gets was sent to the whole group, so the program has it already and must not get it a second
 // time.
 #pragma once

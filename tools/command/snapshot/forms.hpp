@@ -22,7 +22,7 @@ struct NamedSnapshot {
 std::string page_of(const NamedSnapshot& file);
 std::string page_of(const NamedSnapshot& before, const NamedSnapshot& after);
 
-// "format" comes first: a file tells by its first bytes what it is.
+// "format" comes first: the first bytes of a file show what it is.
 std::string json_of(const Json& file);
 
 struct Snapshot;

@@ -100,7 +100,7 @@ class Naming {
     return frames_[id].at("name").get<std::string>();
   }
 
-  // Where custash is linked into the program: its own frames, and what they call of C++'s.
+  // If custash is linked into the program: its own frames, and what they call of C++'s.
   void cut_own(Ids* stack) const {
     auto end = stack->begin();
     for (auto it = stack->begin(); it != stack->end(); ++it) {

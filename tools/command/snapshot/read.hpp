@@ -29,7 +29,7 @@ std::string read_bytes(const std::string& path);
 
 // custash's JSON, a report (the JSON in it), or PyTorch's pickle; `name` is for complaints.
 // Throws BadSnapshot; runs nothing that is in the bytes.
-// `progress` is told now and then how many bytes of how many have been looked at.
+// `progress` is called now and then with how many bytes of how many have been read.
 using Told = replay::Pickle::Told;
 Json parse_snapshot(const std::string& name, std::string_view bytes, const Told& progress = {});
 
