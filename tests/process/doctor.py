@@ -295,7 +295,7 @@ class Doctor(Case):
             os.chmod(shim, 0o755)
             link = os.path.join(folder, "python3.11")
             os.symlink("/usr/bin/env", link)
-            for path, what in ((shim, "a shell script, run by .*bash: it chooses"), (link, "a link to /usr/bin/env, which")):
+            for path, what in ((shim, "a shell script, run by .*bash: it starts another program"), (link, "a link to /usr/bin/env, which")):
                 finding = self.one(self.doctor("--", path), path)
                 self.assertRegex(finding["what"], what)
                 self.assertIn(f"\"$({path} -c 'import sys; print(sys.executable)')\"", finding["advice"])

@@ -95,7 +95,7 @@ def guide(build, folder, shows):
     environment = {**os.environ, "LD_LIBRARY_PATH": f"{build}/tests/sim:{build}/tests/sim/cudart", "CUSTASH_SIM": "devices=1,memory=2g"}
     (folder / "app.cpp").write_text((ROOT / "tests/process/app.cpp").read_text())
     cuda = subprocess.run([ROOT / "tools/find-cuda"], capture_output=True, text=True, check=True).stdout.strip()
-    subprocess.run(["g++", "-std=c++20", "-g", "app.cpp", f"-I{cuda}/include", f"-L{build}/tests/sim/cudart", "-lcudart", "-o", "app"],
+    subprocess.run(["g++", "-std=c++20", "-g", f"-fdebug-prefix-map={folder}=.", "app.cpp", f"-I{cuda}/include", f"-L{build}/tests/sim/cudart", "-lcudart", "-o", "app"],
                    cwd=folder, check=True)
     custash = str(build / "tools/custash")
     for command in ([custash, "run", "--record-history", "leak.html", "--", "./app", "leak"],

@@ -27,7 +27,7 @@ def main(command):
         subprocess.run([command, "report", *paths, "-o", both], check=True)
         shows = browser.Browser()
         try:
-            for theme, opened, name, height in (("light", page, "light", 1560), ("dark", page, "dark", 1560), ("light", both, "compare", 1180)):
+            for theme, opened, name, height in (("light", page, "light", 1240), ("dark", page, "dark", 1240), ("light", both, "compare", 1180)):
                 shows.look(1180, height, theme)
                 shows.open(opened)
                 if opened == page:
