@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs every command of README.md and docs/ over the simulated driver, in a folder of its own.
 
-A block ```sh is run line by line; ```console also has what each command prints, in which numbers, addresses and units
-may differ and … stands for anything. A command ends with 0, unless its comment says `exits with N`. A block whose head
+A block ```sh is run line by line; ```console also has what each command prints, in which sizes, times, addresses and
+units may differ and … stands for anything. A command ends with 0, unless its comment says `exits with N`. A block whose head
 says ```sh needs: REASON is not run. PID is a process under custash.
 """
 import os
@@ -20,7 +20,7 @@ from program import PATHS, Case
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GENERATED = ("api.md", "options.md")
 BLOCK = re.compile(r"^( *)```(sh|console)([^\n]*)\n(.*?)^ *```$", re.M | re.S)
-NUMBER = re.compile(r"0x[0-9a-f]+|\d[\d.,-]*")
+NUMBER = re.compile(r"0x[0-9a-f]+|\d{4}-\d\d-\d\d|\d+(?:\.\d+)+|\d+(?= (?:KB|MiB)\b)")  # those that differ from run to run
 UNIT = re.compile(r"\b(?:[KMG]i?B|B|bytes|ns|µs|ms|s)\b")
 SECONDS = 100
 ISOLATED = ["unshare", "--net", *(["--map-root-user"] if os.geteuid() else [])]
@@ -57,7 +57,7 @@ def blocks(text):
 
 
 def shape(text):
-    """A line without its numbers and units."""
+    """A line without what may differ."""
     return " ".join(UNIT.sub("U", NUMBER.sub("N", text)).split())
 
 
@@ -129,7 +129,9 @@ class Docs(Case):
 
     def test_what_is_missing_is_seen(self):
         self.assertIsNone(missing(["a 12 MiB", "b … d"], "x\na 3.5 KiB\nb c d\n"))
-        self.assertEqual(missing(["a 1", "b"], "b\na 2\n"), "b")
+        self.assertIsNone(missing(["a (9.5 - 9.6) at 0x12"], "a (1.25 - 1.5) at 0xff\n"))
+        self.assertEqual(missing(["12 blocks"], "13 blocks\n"), "12 blocks")
+        self.assertEqual(missing(["a 1.5", "b"], "b\na 2.5\n"), "b")
         (found,) = blocks("x\n```console\n$ a   # exits with 9\nb\n```\n")
         self.assertEqual(found, (2, "console", "", [("a   # exits with 9", ["b"])]))
         with self.assertRaises(AssertionError):
