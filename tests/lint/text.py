@@ -11,7 +11,7 @@ CODE = (".cpp", ".hpp", ".h", ".c", ".cu", ".cuh", ".S", ".def", ".map", ".py", 
 # folder's name: a member may be called so.
 MACHINE = re.compile("|".join(["/wo" + "rk/", "/fa" + "rm/", "/tmp/bash_" + "jobs", "[.][.]/sha" + "red",
                                r"(?:^|[\s\"'/])[.]lib" + r"rary\b", "/ro" + "ot/", "/ho" + r"me/\w"]), re.M)
-TOP = {"allocator", "pinned", "interpose", "tests", "tools", "docs", "meson.build", "meson_options.txt", "README.md",
+TOP = {"allocator", "pinned", "interpose", "tests", "tools", "docs", "meson.build", "meson_options.txt", "pyproject.toml", "README.md",
        "CHANGELOG.md", "LICENSE"}
 BLANKS = re.compile(r"[ \t]+$|\t", re.M)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What `meson install` and tools/package put on a machine: programs that are built against it, with pkg-config,
-with CMake and with nvcc, the installed command, the shells, the manual page, the Python module, the wheel."""
-import base64
-import hashlib
+"""What `meson install` puts on a machine: programs that are built against it, with pkg-config, with CMake and with nvcc,
+the installed command, the shells, the manual page, the Python module. tests/setup/packages.py has what tools/package builds."""
 import os
 import pathlib
 import re
@@ -10,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 import program
 from program import PATHS, Case
@@ -136,24 +133,28 @@ class Install(Installed):
         self.assertEqual(self.succeed(str(consumer), preload=False), "served 100\n")
         self.assertRegex(self.built("nm", "-D", "--defined-only", consumer), r"\bT cuMemFree_v2\b")
 
-    def flags(self):
+    def flags(self, *names):
         if not shutil.which("pkg-config"):
             self.skipTest("no pkg-config")
-        # The tree is not where it will be: its prefix is told.
         env = {**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}
-        return self.built("pkg-config", f"--define-variable=prefix={self.prefix}", "--static", "--cflags", "--libs",
-                          "custash", env=env).split()
+        return self.built("pkg-config", "--static", "--cflags", "--libs", *names, env=env).split()
 
     def test_linked_by_pkg_config(self):
-        self.built("cc", self.root / "consumer.c", "-o", self.root / "by_pkg_config", *self.flags(),
+        self.built("cc", self.root / "consumer.c", "-o", self.root / "by_pkg_config", *self.flags("custash"),
                    f"-L{self.root}", "-lcuda")
         self.serves(self.root / "by_pkg_config")
+
+    def test_the_checks_are_linked_by_pkg_config(self):
+        self.built("cc", self.root / "consumer.c", "-o", self.root / "checked", *self.flags("custash-check", "custash"),
+                   f"-L{self.root}", "-lcuda")
+        self.serves(self.root / "checked")
+        self.assertIn("custash_open_checks", self.built("nm", self.root / "checked"))
 
     def test_linked_beside_the_shared_runtime(self):
         """Each linker here, both orders, position independent and not; and a plug-in's runtime."""
         if not self.cudart:
             self.skipTest("no runtime double")
-        flags = self.flags()
+        flags = self.flags("custash")
         plugin = self.root / "libplugin.so"
         self.built("cc", "-shared", "-fPIC", "-DPLUGIN", f"-I{self.prefix}/include", self.root / "runtime.c", "-o",
                    plugin, self.cudart)
@@ -175,7 +176,7 @@ class Install(Installed):
             self.skipTest("no nvcc")
         source = self.root / "consumer.cu"
         source.write_text(CONSUMER)
-        self.built("nvcc", "-forward-unknown-to-host-compiler", source, "-o", self.root / "by_nvcc", *self.flags(),
+        self.built("nvcc", "-forward-unknown-to-host-compiler", source, "-o", self.root / "by_nvcc", *self.flags("custash"),
                    f"-L{self.root}", "-lcuda")
         self.serves(self.root / "by_nvcc")
 
@@ -226,129 +227,6 @@ class Install(Installed):
                                   CUSTASH_LIBRARY=str(self.libdir / "libcustash.so"))
         self.assertEqual(self.built(sys.executable, "-c", "import custash; print(custash.version())", env=env),
                          "(0, 1, 0)\n")
-
-    def test_the_debian_package_holds_the_same(self):
-        if not shutil.which("dpkg-deb"):
-            self.skipTest("no dpkg-deb")
-        packages = []
-        for folder in ("one", "two"):
-            out = self.built(ROOT / "tools/package", "--build", PATHS.build, "--out", self.root / folder)
-            packages.append(pathlib.Path(out.splitlines()[-1]))
-        self.assertEqual(packages[0].read_bytes(), packages[1].read_bytes(), "not byte by byte the same")
-        there = self.root / "unpacked"
-        self.built("dpkg-deb", "-x", packages[0], there)
-        installed = {each.name for each in self.prefix.rglob("*") if each.is_file() and each.suffix != ".pyc"}
-        unpacked = {each.name for each in there.rglob("*") if each.is_file()}
-        self.assertEqual(installed - unpacked - {"custash.1"}, set())
-        self.assertIn("custash.1.gz", unpacked)
-        self.assertTrue((there / "usr/lib/python3/dist-packages/custash/__init__.py").exists())
-        self.assertEqual([each.name for each in (there / "usr/lib").glob("python*")], ["python3"])
-        self.assertIn("prefix=/usr\n", next(there.rglob("custash.pc")).read_text())
-        out = self.built(there / "usr/bin/custash", "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"')
-        self.assertIn(str(there), out)
-        self.assertIn("Depends: libc6", self.built("dpkg-deb", "-I", packages[0]))
-        maintainer = self.built("dpkg-deb", "-f", packages[0], "Maintainer")
-        self.assertRegex(maintainer, r"^[^<>]+ <[^<>@ ]+@[^<>@ ]+>\n$")
-        self.assertNotIn("example", maintainer)
-
-
-class Wheel(Case):
-    """tools/package --wheel, in a fresh environment of Python, without the network."""
-    folder = None
-    script = """
-import os, sys
-import custash
-memory = custash.malloc(5000)
-print(sys.prefix, custash.preloaded(), custash.memory_allocated(), sys.argv[1:], os.environ.get("CUSTASH_PYTHON"))
-custash.free(memory)
-"""
-
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
-        cls.wheel = cls.make("one")
-        (cls.folder / "train.py").write_text(cls.script)
-
-    @classmethod
-    def make(cls, name):
-        done = execute(ROOT / "tools/package", "--wheel", "--build", PATHS.build, "--out", cls.folder / name)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return pathlib.Path(done.stdout.splitlines()[-1])
-
-    def test_the_same_tree_gives_the_same_bytes(self):
-        self.assertEqual(self.wheel.read_bytes(), self.make("two").read_bytes())
-
-    def test_it_lists_what_it_holds(self):
-        with zipfile.ZipFile(self.wheel) as archive:
-            files = {name: archive.read(name) for name in archive.namelist()}
-            runs = {name for name in files if archive.getinfo(name).external_attr >> 16 & 0o111}
-        (record,) = [name for name in files if name.endswith("/RECORD")]
-        listed = {}
-        for line in files[record].decode().splitlines():
-            name, digest, size = line.split(",")
-            listed[name] = (digest, size)
-        self.assertEqual(listed.pop(record), ("", ""))
-        self.assertEqual(set(listed), set(files) - {record})
-        for name, (digest, size) in listed.items():
-            sum256 = base64.urlsafe_b64encode(hashlib.sha256(files[name]).digest()).rstrip(b"=").decode()
-            self.assertEqual((digest, size), (f"sha256={sum256}", str(len(files[name]))), name)
-        self.assertEqual(runs, {f"custash/bin/{name}" for name in ("custash", "custash-replay")})
-        modules = {f"custash/{each.name}" for each in (ROOT / "tools/python/custash").glob("*.py")}
-        self.assertLessEqual(modules | {"custash/lib/libcustash.so"}, set(files))
-
-    def test_its_name_has_the_glibc_that_it_needs(self):
-        with zipfile.ZipFile(self.wheel) as archive:
-            archive.extractall(self.folder / "unzipped")
-        binaries = [*(self.folder / "unzipped/custash/bin").iterdir(), self.folder / "unzipped/custash/lib/libcustash.so"]
-        needed = set()
-        for binary in binaries:
-            done = execute("readelf", "-V", binary)
-            needed |= {int(minor) for minor in re.findall(r"Name: GLIBC_2\.(\d+)", done.stdout)}
-        processor = "aarch64" if "AArch64" in execute("readelf", "-h", binaries[0]).stdout else "x86_64"
-        self.assertIn(f"-py3-none-manylinux_2_{max(needed)}_{processor}.whl", self.wheel.name)
-
-    def test_auditwheel_accepts_its_name(self):
-        if execute(sys.executable, "-c", "import auditwheel").returncode:
-            self.skipTest("no auditwheel")
-        done = execute(sys.executable, "-m", "auditwheel", "show", self.wheel)
-        tag = self.wheel.stem.split("-")[-1]
-        self.assertIn(f'platform tag: "{tag}"', " ".join(done.stdout.split()), done.stderr)
-
-    def environments(self):
-        """The folder of each environment that can be made here, with the wheel in it."""
-        there = self.folder / "pip"
-        if execute(sys.executable, "-m", "venv", there).returncode == 0:
-            done = execute(there / "bin/python", "-m", "pip", "install", "--no-index", "--no-deps", self.wheel)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            yield there
-        if shutil.which("uv"):
-            there = self.folder / "uv"
-            for words in (["venv", "--python", sys.executable, there],
-                          ["pip", "install", "--offline", "--no-index", "--python", there / "bin/python", self.wheel]):
-                done = execute("uv", *words)
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            yield there
-
-    def test_the_command_and_the_module_work_where_it_is_installed(self):
-        made = list(self.environments())
-        if not made:
-            self.skipTest("this Python makes no environments (venv, pip), and uv is not here")
-        for there in made:
-            env = program.environment(False, CUSTASH_SIM="devices=1", PYTHONDONTWRITEBYTECODE="1")
-            for words, preloaded in ((["custash", "run", "train.py", "x"], True),
-                                     (["custash", "run", "--", "python", "train.py", "x"], True),
-                                     (["python", "-m", "custash", "run", "train.py", "x"], True),
-                                     (["python", "train.py", "x"], False)):
-                env["PATH"] = f"{there}/bin:{os.environ['PATH']}"
-                done = execute(there / "bin" / words[0], *words[1:], env=env, cwd=self.folder)
-                self.assertEqual((done.returncode, done.stdout, done.stderr),
-                                 (0, f"{there} {preloaded} 5120 ['x'] None\n", ""), words)
-            done = execute(there / "bin/custash", "replay", "--help", env=env)
-            self.assertIn("--capacity", done.stdout, done.stderr)
-            done = execute(there / "bin/custash", "run", "--nonsense", env=env)
-            self.assertEqual((done.returncode, done.stdout), (125, ""))
 
 
 class Shells(Installed):

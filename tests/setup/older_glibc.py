@@ -53,10 +53,10 @@ def made(folder):
         import ziglang  # noqa: F401 pylint: disable=import-outside-toplevel,unused-import
     except ImportError:
         skip("needs the Python package ziglang")
-    done = call(sys.executable, f"{ROOT}/tools/package", "--wheel", "--out", folder, stdout=subprocess.PIPE, text=True)
+    done = call(sys.executable, f"{ROOT}/tools/package", "wheel", "--out", folder, stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0 and "manylinux_2_28" in done.stdout, done.stdout
-    assert call("ninja", "-C", f"{ROOT}/build-package", "tests/sim/libcuda.so.1", stdout=subprocess.DEVNULL).returncode == 0
-    shutil.copy(f"{ROOT}/build-package/tests/sim/libcuda.so.1", folder)
+    assert call("ninja", "-C", f"{ROOT}/build-zig", "tests/sim/libcuda.so.1", stdout=subprocess.DEVNULL).returncode == 0
+    shutil.copy(f"{ROOT}/build-zig/tests/sim/libcuda.so.1", folder)
 
 
 def main():

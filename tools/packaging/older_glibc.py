@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Builds the library and the programs for an older glibc than this machine's, with the compiler of the Python package
+"""Builds the libraries and the programs for an older glibc than this machine's, with the compiler of the Python package
 `ziglang` and GCC's unwinder, in a build folder of its own."""
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
-from shared import LIBRARIES, PROGRAMS, ROOT, run
-
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 GLIBC = "2.28"
-FOLDER = ROOT / "build-package"
-TARGETS = [*(f"interpose/{each}" for each in LIBRARIES), *(f"tools/{each}" for each in PROGRAMS)]
+FOLDER = ROOT / "build-zig"
 
 
 def has_unwinder():
     """Whether GCC's unwinder is here as an archive: tools/packaging/zig links it."""
     if not shutil.which("gcc"):
         return False
-    return os.path.isabs(run("gcc", "-print-file-name=libgcc_eh.a").strip())  # else it repeats the name
+    named = subprocess.run(["gcc", "-print-file-name=libgcc_eh.a"], check=True, capture_output=True, text=True).stdout
+    return os.path.isabs(named.strip())  # else it repeats the name
 
 
 def zig():
@@ -30,8 +30,13 @@ def zig():
     return found if found.exists() and has_unwinder() else None
 
 
-def build(path):
-    """The folder with the TARGETS, or None where the build failed; tools/build has then printed why."""
+def replace(binaries):
+    """Replaces the libraries and the programs at these paths, unless there is no such compiler."""
+    path = zig()
+    if path is None:
+        print("tools/package: no ziglang here (pip install ziglang) or no gcc: what is packed needs glibc 2.34 or later",
+              file=sys.stderr)
+        return
     FOLDER.mkdir(exist_ok=True)
     native = FOLDER / "zig.ini"
     words = f"['{ROOT}/tools/packaging/zig', '{path}']"
@@ -44,6 +49,7 @@ def build(path):
     options = [f"--native-file={native.relative_to(ROOT)}", "-Dtests=false", "-Dsamples=false"]
     if (FOLDER / "build.ninja").exists():
         options = []
-    done = subprocess.run([ROOT / "tools/build", FOLDER.name, *options, "--", *TARGETS], cwd=ROOT,
-                          env={**os.environ, **caches}, check=False)
-    return None if done.returncode else FOLDER
+    if subprocess.run([ROOT / "tools/build", FOLDER.name, *options], cwd=ROOT, env={**os.environ, **caches}, check=False).returncode:
+        sys.exit(1)
+    for each in binaries:
+        shutil.copy(FOLDER / ("tools" if each.parent.name == "bin" else "interpose") / each.name, each)

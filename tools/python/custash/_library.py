@@ -71,11 +71,13 @@ def _candidates():
     if os.environ.get("CUSTASH_LIBRARY"):
         yield os.environ["CUSTASH_LIBRARY"]
         return
-    yield str(pathlib.Path(__file__).resolve().parent / "lib" / "libcustash.so")  # a wheel's
+    here = pathlib.Path(__file__).resolve()
+    yield str(here.parent / "lib" / "libcustash.so")  # a wheel's
+    yield str(here.parents[3] / "libcustash.so")  # the tarball's: lib/python3/site-packages/custash
     if LIBDIR:
         yield os.path.join(LIBDIR, "libcustash.so")
     # In the source tree: tools/python/custash beside build/interpose.
-    yield str(pathlib.Path(__file__).resolve().parents[3] / "build" / "interpose" / "libcustash.so")
+    yield str(here.parents[3] / "build" / "interpose" / "libcustash.so")
     yield "libcustash.so"
 
 
