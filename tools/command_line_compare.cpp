@@ -24,6 +24,11 @@ void add_compare(CLI::App& app, compare::CommandOptions* options, const std::str
              "measured runs of each side (5); 4 or more can show a difference");
   add_number("--warmup", options->warmup, 0, "runs of each side before these, not counted (1)");
   add(command, "--conf", options->conf, kConf, "options of custash, as custash run takes them");
+  add(command,
+      "--against",
+      options->against,
+      "KEY:VALUE,...",
+      "compare --conf with these options of custash, instead of with a run without custash");
   add_list("--with-env",
            options->with_env,
            "NAME=VALUE",

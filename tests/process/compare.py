@@ -15,6 +15,7 @@ from program import PATHS, Case, environment
 
 PATHS.command = ""
 MIB = 1 << 20
+SIMULATED = "The driver is simulated. It runs no kernels, so these times say nothing about a GPU."
 TOO_FEW = 3  # rounds for a difference that is larger than the noise
 
 
@@ -39,7 +40,11 @@ class Compare(Case):
         return done.stdout, done.stderr
 
     def json(self, what, *options, **more):
-        return json.loads(self.compare(what, "--json", *options, **more)[0])
+        """Without the warning that all have here."""
+        result = json.loads(self.compare(what, "--json", *options, **more)[0])
+        self.assertTrue(result["simulated"])
+        result["warnings"] = [each for each in result["warnings"] if each != SIMULATED]
+        return result
 
     def refused(self, why, what, *options, code=125):
         out, err = self.compare(what, *options, code=code)
@@ -59,7 +64,7 @@ class Compare(Case):
         self.assertEqual(err, "")
         for line in (r"  4 rounds, each one run without and one with custash; before them 1 warm-up of each",
                      r"  median \(range\) +without custash +with custash +without / with",
-                     r"  wall time +[0-9.]+ ms \([0-9.]+ - [0-9.]+\) .* x \(.*",
+                     r"  wall time +[0-9.]+ m?s \([0-9.]+ - [0-9.]+\) .* x \(.*",
                      r"  user time +.*", r"  system time +.*", r"  wall time, without / with, by round:( [0-9.]+ x,?){4}",
                      r"  served: 300 allocations, 300 frees", r"  frees that did not wait: 300 of 300",
                      r"  driver calls: \d+ avoided; custash made \d+ instead of 600",
@@ -123,6 +128,28 @@ class Compare(Case):
         self.assertEqual(sides["without"], f"{kept}/enabled:false\n")
         self.assertEqual(sides["with"], f"{PATHS.library}{':' + kept if kept else ''}/log:off,run_ahead:50\n")
 
+    def test_two_settings(self):
+        show = ["sh", "-c", 'echo "$LD_PRELOAD/$CUSTASH_CONF"']
+        out, _ = self.compare(show, "--keep", self.folder, "--against", "run_ahead:0", "--conf", "run_ahead:50", runs=2, warmup=1, code=1)
+        self.assertNotIn("without", out)
+        self.assertRegex(out, r"  median \(range\) +with run_ahead:0 +with run_ahead:50 +first / second")
+        self.assertIn("  2 rounds, each one run with run_ahead:0 and one with run_ahead:50; before them 1 warm-up of each\n", out)
+        self.assertIn("standard output: differs with run_ahead:50", out)
+        for side, conf in (("without", "run_ahead:0"), ("with", "run_ahead:50")):
+            with open(self.path(f"round-1-{side}.out"), encoding="utf-8") as file:
+                self.assertEqual(file.read(), f"{PATHS.library}/{conf}\n")
+        result = self.json("number 20 10", "--metric", "time: ([0-9.]+) ms", "--ignore", "^time:", "--against", "enabled:false")
+        self.assertEqual((result["against"], result["conf"], result["driver_ns_saved"]), ("enabled:false", "", None))
+        self.assertRegex(" ".join(result["verdicts"]), r"metric: .* with no options\.")
+        self.refused("--against: unknown option 'no_such'", "churn 1", "--against", "no_such:1")
+
+    def test_it_says_that_the_driver_is_simulated(self):
+        out, _ = self.compare("churn 1", runs=1)
+        self.assertRegex(out, "; simulated (driver|device, driver 1.0); ")
+        self.assertIn(f"  {SIMULATED}\n", out)
+        self.assertFalse(json.loads(subprocess.run(self.words(["true"], "--json", runs=1), capture_output=True, check=False,
+                                                   env={**environment(False), "LD_LIBRARY_PATH": ""}).stdout)["simulated"])
+
     def test_a_metric_decides(self):
         metric = ("--metric", "time: ([0-9.]+) ms")
         out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:")
@@ -156,6 +183,7 @@ class Compare(Case):
         out, _ = self.compare(what, "--export", "held.json", "--force", runs=1, CUSTASH_SIM=settings, CUSTASH_SIM_NVML=mode)
         with open(self.path("held.json"), encoding="utf-8") as file:
             result = json.load(file)
+        result["warnings"].remove(SIMULATED)
         for side in ("without", "with"):
             self.assertEqual(result["rounds"][0][side]["peak_bytes_of_processes"] is not None, source == "processes")
         row = [row for row in result["results"] if row["name"] == "peak device memory"]

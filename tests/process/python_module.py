@@ -80,6 +80,7 @@ def refused(kind, call, *arguments, **more):
         return str(error)
     raise SystemExit(f"{call.__name__}{arguments} passed")
 assert "INVALID_VALUE" in refused(custash.Error, custash.memory_stats, 99)
+assert "/nodir/x.json: No such file" in refused(custash.Error, custash.snapshot, "/nodir/x.json")
 assert "NOT_OURS" in refused(custash.Error, custash.free, 12345)
 custash.set_memory_limit(64 << 20)
 said = refused(custash.OutOfMemoryError, custash.malloc, 1 << 30)

@@ -244,6 +244,18 @@ class Packages(Pip):
         self.holds(self.folder / "image")
 
 
+class Simulator(Ways):
+    """The way without a GPU, from any folder."""
+
+    def test_a_program_of_nvcc_is_compared(self):
+        self.compare(BUILD / "tools/custash", "tools/build")
+
+    def test_the_static_runtime_is_refused_with_the_reason(self):
+        done = run(BUILD / "tests/demo/churn_static", env=simulated(), cwd=self.folder)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("custash: the simulated driver cannot run NVIDIA's CUDA runtime. Build the program with nvcc -cudart shared", done.stderr)
+
+
 class Versions(unittest.TestCase):
     def test_the_recipes_have_the_version_of_the_project(self):
         version = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1]

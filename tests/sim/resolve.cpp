@@ -3,7 +3,9 @@
 // base name, version and flags (cuGetProcAddress, both ABIs).
 #include "tests/sim/entry.hpp"
 
+#include <cstdio>
 #include <cstring>
+#include <mutex>
 
 #define SIM_DECLARE_Ptsz(symbol)                    \
   SIM_EXPORT void decl_##symbol() __asm__(#symbol); \
@@ -178,9 +180,17 @@ SIM_ENTRY(cuDriverGetVersion, (int* out)) {
   });
 }
 
-// Private tables: none. The real runtime cannot live on this driver and is not meant to.
+// Private tables: none. NVIDIA's own runtime cannot live on this driver, and fails for its user
+// with riddles.
 SIM_ENTRY(cuGetExportTable, (const void** out, const CUuuid* id)) {
   return SIM_CALL(cuGetExportTable, Nothing) {
+    static std::once_flag once;
+    std::call_once(once, [] {
+      std::fputs(
+          "custash: the simulated driver cannot run NVIDIA's CUDA runtime. Build the program with nvcc -cudart "
+          "shared, and put tests/sim/cudart on LD_LIBRARY_PATH, too.\n",
+          stderr);
+    });
     if (out != nullptr) *out = nullptr;
     return CUDA_ERROR_NOT_FOUND;
   });

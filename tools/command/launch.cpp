@@ -125,7 +125,7 @@ std::string find_library(std::string_view given, std::vector<std::string>* tried
   std::vector<std::string> places;
   if (given.empty()) {
     const std::string here = own_folder();
-    for (const char* folder : {"/../interpose/", "/../" CUSTASH_LIBDIR "/", "/../lib/"}) {
+    for (const char* folder : {"/", "/../interpose/", "/../" CUSTASH_LIBDIR "/", "/../lib/"}) {
       places.push_back(here + folder + "libcustash.so");
     }
   } else {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
@@ -39,8 +40,13 @@ int opened(const std::string& path) {
 }  // namespace
 
 Capture::Capture() {
-  const std::string name =
-      new_file_beside(std::filesystem::temp_directory_path() / "custash-compare");
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) {
+    const char* const named = std::getenv("TMPDIR");
+    refuse(named == nullptr ? "/tmp" : std::string("TMPDIR=") + named, error.message());
+  }
+  const std::string name = new_file_beside(folder / "custash-compare");
   file_ = opened(name);
   (void)unlink(name.c_str());
 }

@@ -8,6 +8,7 @@
 #include "tools/command/run/tell.hpp"
 #include "tools/conf.hpp"
 #include "tools/output_file.hpp"
+#include "tools/text.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -82,6 +83,7 @@ void require_custash_on(const std::string& conf) {
 // Throws where nothing can be started. 0, or the launcher's code.
 int check_program(const CommandOptions& options, std::string* library) {
   (void)require_conf("--conf", options.conf);
+  (void)require_conf("--against", options.against);
   require_custash_on(options.conf);
   if (options.program.empty())
     throw std::runtime_error(
@@ -113,8 +115,9 @@ void tell_failure(const Comparison& comparison) {
   if (comparison.said.empty()) return;
   std::string said = "The program wrote last:\n";
   std::istringstream lines(comparison.said);
+  constexpr std::size_t kWidest = 200;
   for (std::string line; std::getline(lines, line);)
-    said += "  " + printable(line) + "\n";
+    said += "  " + printable(cut(line, kWidest)) + (line.size() > kWidest ? "..." : "") + "\n";
   std::fputs(said.c_str(), stderr);
 }
 
@@ -126,6 +129,7 @@ const char* const kHelp =
     "  custash compare --runs 10 --export app.html -- ./app --steps 100\n"
     "  custash compare --metric 'step: ([0-9.]+) ms' --ignore '^step:' -- python3 train.py\n"
     "  custash compare --conf run_ahead:50 -- ./app\n"
+    "  custash compare --against run_ahead:0 --conf run_ahead:50 -- ./app\n"
     "  custash compare --with-env PYTORCH_NO_CUDA_MEMORY_CACHING=1 -- python3 train.py\n"
     "\n"
     "A round is one run without and one with custash; every other round begins with the second.\n"
@@ -135,6 +139,8 @@ const char* const kHelp =
     "          100 cases (the exact rank test of Mann and Whitney). That takes 4 rounds or\n"
     "          more. \"No gain\" also stands for gains below 1 %.\n"
     "time      User and system time include the processes that PROGRAM has waited for.\n"
+    "options   --against compares two settings of custash: its runs stand in for those without\n"
+    "          custash. enabled:false switches custash off.\n"
     "cache     --with-env compares a framework's own cache with custash in its place.\n"
     "memory    NVML reports the memory of PROGRAM's processes every 10 ms; shorter peaks are\n"
     "          missed. In most containers it lists no processes. Then it is what all devices\n"

@@ -13,6 +13,7 @@ struct CommandOptions {
   unsigned warmup = 1;
   double timeout = 0;  // seconds for one run; 0: none
   std::string conf;
+  std::string against;  // the first side's options; empty: it runs without custash
   std::string library;
   std::vector<std::string> ignore;  // regular expressions: lines of the output that may differ
   std::string metric;               // a regular expression: a number in the output

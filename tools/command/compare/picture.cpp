@@ -18,7 +18,13 @@ constexpr double kRight = 16;
 constexpr double kTop = 76;
 constexpr double kBottom = 44;
 constexpr std::array kColours = {"#c4650c", "#1f78c8"};  // by Side; both readable on dark, too
-constexpr std::array kNames = {"without custash", "with custash"};
+
+// Cut where it would run into the next one.
+std::string name_of(const Report& report, Side side) {
+  constexpr std::size_t kMost = 24;
+  const std::string& name = report.sides.at(index_of(side));
+  return svg::escaped(printable(cut(name, kMost))) + (name.size() > kMost ? "..." : "");
+}
 
 struct Axis {
   double left = 0;  // of the panel
@@ -100,7 +106,7 @@ std::string dots(const Row& row, double left) {
 }
 
 // The medians.
-std::string bars(const Row& row, double left) {
+std::string bars(const Report& report, const Row& row, double left) {
   const Axis axis = axis_of(row, left);
   std::string out = frame(row, axis);
   for (const Side side : kSides) {
@@ -110,7 +116,7 @@ std::string bars(const Row& row, double left) {
     out += svg::bar(
         {axis.x(centre - 0.17), top}, {axis.x(centre + 0.17), axis.y(0)}, kColours.at(i));
     out += svg::text({axis.x(centre), top - 5}, "middle", shown(row.spreads.at(i).median, row));
-    out += svg::text({axis.x(centre), kHeight - kBottom + 18}, "middle", kNames.at(i));
+    out += svg::text({axis.x(centre), kHeight - kBottom + 18}, "middle", name_of(report, side));
   }
   return out;
 }
@@ -123,14 +129,14 @@ Drawing draw(const Report& report) {
     const bool is_main = row.unit != Unit::Seconds || row.name == "wall time";
     if (!is_main) continue;
     drawing.body +=
-        row.unit == Unit::Bytes ? bars(row, drawing.width) : dots(row, drawing.width);
+        row.unit == Unit::Bytes ? bars(report, row, drawing.width) : dots(row, drawing.width);
     drawing.width += kPanel;
   }
   drawing.width = std::max(drawing.width, 2 * kPanel);  // room for the title
   for (const Side side : kSides)
-    drawing.body += svg::key({16 + 160 * static_cast<double>(index_of(side)), 40},
+    drawing.body += svg::key({16 + 190 * static_cast<double>(index_of(side)), 40},
                              kColours.at(index_of(side)),
-                             kNames.at(index_of(side)));
+                             name_of(report, side));
   return drawing;
 }
 

@@ -36,7 +36,9 @@ std::string setting_of(const CommandOptions& options, const Comparison& comparis
   std::string out = counted(static_cast<std::int64_t>(comparison.rounds.size()), "round");
   if (comparison.rounds.size() < options.rounds)
     out += " (of " + std::to_string(options.rounds) + ")";
-  out += ", each one run without and one with custash";
+  const auto sides = names_of(options);
+  out += options.against.empty() ? ", each one run without and one with custash"
+                                 : ", each one run " + sides[0] + " and one " + sides[1];
   if (options.warmup > 0)
     out += "; before them " + counted(options.warmup, "warm-up") + " of each";
   return out + (comparison.interrupted == 0 ? "" : "; interrupted");
@@ -46,10 +48,13 @@ std::string subject_of(const CommandOptions& options,
                        const Comparison& comparison,
                        const std::string& date) {
   std::string out = "custash " + version_text();
-  if (!options.conf.empty()) out += " with " + options.conf;
+  if (!options.conf.empty() && options.against.empty()) out += " with " + options.conf;
   for (const std::string& each : options.with_env)
     out += ", " + each;
-  if (!comparison.gpu.empty()) out += "; " + comparison.gpu;
+  if (!comparison.gpu.empty())
+    out += "; " + comparison.gpu;
+  else if (comparison.simulated)
+    out += "; simulated driver";
   return out + "; " + date;
 }
 
@@ -122,7 +127,7 @@ void check_output(const CommandOptions& options, const Comparison& comparison, R
         "--ignore REGEX leaves lines out, so that the rest is compared");
   } else if (outputs.changed) {
     report->same = false;
-    report->checks.push_back("standard output: differs with custash, " +
+    report->checks.push_back("standard output: differs " + report->sides[1] + ", " +
                              difference_text(*outputs.changed));
     if (comparison.rounds.size() < 2)
       report->checks.emplace_back(
@@ -160,7 +165,7 @@ void check_status(const std::vector<Round>& rounds, Report* report) {
   }
   report->same = report->same && !own;
   std::string text =
-      "end: " + std::string(own ? "differs with custash" : "the program's own runs differ");
+      "end: " + (own ? "differs " + report->sides[1] : "the program's own runs differ");
   for (const Side side : kSides)
     text += (side == Side::Without ? "; without: " : "; with: ") + statuses(rounds, side);
   report->checks.push_back(text);
@@ -172,6 +177,12 @@ void add_counters(const Comparison& comparison, Report* report) {
     all.push_back(round.of(Side::With).served);
   report->served = median_of(all);
   report->saved = time_saved(comparison.uncached, *report->served);
+  // The warm-up may have been slower than the runs. No more can be saved than they took.
+  constexpr double kSecond = 1e9;
+  if (report->saved)
+    report->saved =
+        std::min(*report->saved,
+                 static_cast<std::int64_t>(report->rows.front().spreads[0].median * kSecond));
   report->facts = facts_of(*report);
 }
 
@@ -181,14 +192,16 @@ void add_verdicts(const CommandOptions& options, const Comparison& comparison, R
     const bool is_metric = row.unit == Unit::Plain;
     if (!is_metric && row.name != "wall time") continue;
     const bool higher = is_metric && options.metric_higher;
-    report->verdicts.push_back(verdict_of(row, higher));
+    report->verdicts.push_back(verdict_of(row, higher, report->sides[1]));
     gain = gain || is_gain(row, higher);
   }
   if (const Row* const memory = memory_row(report->rows))
-    if (const std::string verdict = memory_verdict(*memory); !verdict.empty()) {
+    if (const std::string verdict = memory_verdict(*memory, report->sides[1]);
+        !verdict.empty()) {
       report->verdicts.push_back(verdict);
       gain = gain || is_gain(*memory, false);
     }
+  if (!options.against.empty()) return;  // the rest is about custash against none
   Observed seen{*report->served,
                 comparison.uncached,
                 report->rows.front().spreads[0].median,
@@ -210,6 +223,8 @@ Report report_of(const CommandOptions& options,
                  const std::string& date) {
   Report report;
   report.subject = subject_of(options, comparison, date);
+  report.sides = names_of(options);
+  report.ratio = options.against.empty() ? "without / with" : "first / second";
   report.program = program_of(options);
   report.setting = setting_of(options, comparison);
   if (comparison.rounds.empty()) return report;
@@ -231,6 +246,9 @@ Report report_of(const CommandOptions& options,
         "that follow, and its counters are missing.");
   if (std::string idle = idle_warning(comparison.rounds); !idle.empty())
     report.warnings.push_back(std::move(idle));
+  if (comparison.simulated)
+    report.warnings.emplace_back(
+        "The driver is simulated. It runs no kernels, so these times say nothing about a GPU.");
   return report;
 }
 

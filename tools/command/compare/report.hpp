@@ -6,6 +6,7 @@
 #include "tools/command/compare/result.hpp"
 #include "tools/command/compare/statistics.hpp"
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct Row {
 };
 
 struct Report {
+  std::array<std::string, 2> sides;  // their names
+  std::string ratio;                 // that of the two: "without / with"
   std::string program;
   std::string setting;    // rounds, warm-up
   std::string subject;    // custash's version and options, the GPU, the date

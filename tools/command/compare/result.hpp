@@ -102,6 +102,7 @@ struct Comparison {
   std::vector<Round> rounds;       // complete ones
   std::optional<Served> uncached;  // a warm-up under custash that keeps nothing
   Outputs outputs;
+  bool simulated = false;     // the driver
   std::string gpu;            // its name, as NVML has it; empty: unknown
   std::string failure;        // why it ended early; empty: it did not
   std::string said;           // what the run that failed wrote last

@@ -89,7 +89,7 @@ bool is_gain(const Row& row, bool higher_is_better) {
           (higher_is_better ? ratio <= 1 / (1 + kWorth) : ratio >= 1 + kWorth));
 }
 
-std::string verdict_of(const Row& row, bool higher_is_better) {
+std::string verdict_of(const Row& row, bool higher_is_better, const std::string& with) {
   const double ratio = row.judged.ratio.median;
   const std::string name = row.name + ": ";
   const auto noise = [&](const char* how) {
@@ -115,30 +115,30 @@ std::string verdict_of(const Row& row, bool higher_is_better) {
   const bool is_time = row.unit == Unit::Seconds;
   std::string out = name;
   if (!has_ratio(row))
-    out += std::string(better ? "better" : "a loss: worse") +
-           " with custash: " + shown(row.spreads[0].median, row) + " becomes " +
-           shown(row.spreads[1].median, row) + ".";
+    out += std::string(better ? "better" : "a loss: worse") + " " + with + ": " +
+           shown(row.spreads[0].median, row) + " becomes " + shown(row.spreads[1].median, row) +
+           ".";
   else if (is_gain(row, higher_is_better))
     add(out,
-        is_time ? "%.2f times as fast with custash."
-                : "better by a factor of %.2f with custash.",
-        higher_is_better ? 1 / ratio : ratio);
+        is_time ? "%.2f times as fast %s." : "better by a factor of %.2f %s.",
+        higher_is_better ? 1 / ratio : ratio,
+        with.c_str());
   else if (is_small(ratio))
-    out += std::string("no gain. It is ") + (better ? "better" : "worse") +
-           " with custash by less than 1 %.";
+    out += std::string("no gain. It is ") + (better ? "better" : "worse") + " " + with +
+           " by less than 1 %.";
   else if (better)
-    out += "no gain. More runs are better with custash, but the median of the ratios is worse.";
+    out += "no gain. More runs are better " + with + ", but the median of the ratios is worse.";
   else if ((ratio > 1) != higher_is_better)
-    out += "no gain. More runs are worse with custash, but the median of the ratios is better.";
+    out += "no gain. More runs are worse " + with + ", but the median of the ratios is better.";
   else
     add(out,
-        is_time ? "a loss: %.2f times as long with custash."
-                : "a loss: worse by a factor of %.2f with custash.",
-        higher_is_better ? ratio : 1 / ratio);
+        is_time ? "a loss: %.2f times as long %s." : "a loss: worse by a factor of %.2f %s.",
+        higher_is_better ? ratio : 1 / ratio,
+        with.c_str());
   return out + noise("larger than");
 }
 
-std::string memory_verdict(const Row& row) {
+std::string memory_verdict(const Row& row, const std::string& with) {
   const double change = 1 / row.judged.ratio.median - 1;  // with custash
   const bool more = row.judged.verdict == Verdict::More;
   if ((!more && row.judged.verdict != Verdict::Less) || !std::isfinite(change) ||
@@ -146,9 +146,10 @@ std::string memory_verdict(const Row& row) {
     return "";
   std::string out = row.name;
   add(out,
-      ": %.0f %% %s with custash. The difference is larger than the noise (p = %.2g).",
+      ": %.0f %% %s %s. The difference is larger than the noise (p = %.2g).",
       std::max(1.0, std::abs(change) * 100),
       more ? "more" : "less",
+      with.c_str(),
       row.judged.chance);
   return out;
 }

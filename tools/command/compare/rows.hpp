@@ -18,10 +18,12 @@ std::vector<Row> rows_of(const CommandOptions& options, const std::vector<Round>
 const Row* memory_row(const std::vector<Row>& rows);
 
 // Whether custash is better, and by how much, in a sentence.
-std::string verdict_of(const Row& row, bool higher_is_better);
+std::string verdict_of(const Row& row,
+                       bool higher_is_better,
+                       const std::string& with = "with custash");
 
 // Of peak memory: a sentence where it clearly differs by 1 % or more, else empty.
-std::string memory_verdict(const Row& row);
+std::string memory_verdict(const Row& row, const std::string& with = "with custash");
 
 // Whether it is clearly better by 1 % or more.
 bool is_gain(const Row& row, bool higher_is_better);

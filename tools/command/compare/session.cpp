@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,8 +45,11 @@ Environment with_custash(const std::string& library,
           join_conf({variable("CUSTASH_CONF"), conf})};
 }
 
-constexpr const char* kWithout = "without custash";
-constexpr const char* kWith = "with custash";
+// Only the simulated driver has this name.
+bool is_simulated() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  return driver != nullptr && dlsym(driver, "custash_sim_detector") != nullptr;
+}
 
 // Of the files that --keep writes, less the ending.
 std::string kept_name(unsigned round, Side side) {
@@ -58,16 +62,26 @@ bool ended_well(int status) {
 
 }  // namespace
 
+std::array<std::string, 2> names_of(const CommandOptions& options) {
+  if (options.against.empty()) return {"without custash", "with custash"};
+  return {"with " + options.against,
+          "with " + (options.conf.empty() ? "no options" : options.conf)};
+}
+
 std::string status_text(int status) {
   if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
   return run::signal_name(WTERMSIG(status));
 }
 
 Session::Session(const CommandOptions& options, std::string library)
-    : options_(options), library_(std::move(library)), nvml_(Nvml::open()) {
+    : options_(options),
+      library_(std::move(library)),
+      names_(names_of(options)),
+      nvml_(Nvml::open()) {
   for (const std::string& each : options.with_env)
     if (const auto end = each.find('='); end == 0 || end == std::string::npos)
       throw std::runtime_error("--with-env: " + each + ": write NAME=VALUE");
+  result_.simulated = is_simulated();
   if (nvml_ != nullptr) result_.gpu = nvml_->gpu();
   for (const std::string& each : options.ignore)
     ignored_.push_back(&patterns_.emplace_back("--ignore", each));
@@ -102,13 +116,13 @@ void Session::warm_up() {
   for (unsigned i = 0; i < options_.warmup; ++i) {
     const std::string number =
         "warm-up " + std::to_string(i + 1) + " of " + std::to_string(options_.warmup) + ", ";
-    const Kind first = i == 0 ? Kind::Uncached : Kind::Without;
+    const Kind first = i == 0 && options_.against.empty() ? Kind::Uncached : Kind::Without;
     const std::optional<Run> run =
-        take(first, number + kWithout + (i == 0 ? "'s cache" : ""), "");
+        take(first, number + names_[0] + (first == Kind::Uncached ? "'s cache" : ""), "");
     if (!run && first != Kind::Uncached) return;
     if (run && first == Kind::Uncached) result_.uncached = run->served;
     if (result_.interrupted != 0) return;
-    if (!take(Kind::With, number + kWith, "")) return tell_whose_fault();
+    if (!take(Kind::With, number + names_[1], "")) return tell_whose_fault();
   }
 }
 
@@ -116,14 +130,17 @@ void Session::tell_whose_fault() {
   if (result_.failure.empty() || bare_is_well_) return;
   const std::string of_custash = std::exchange(result_.failure, "");
   const std::string said = std::exchange(result_.said, "");
-  const bool well = take(Kind::Without, kWithout, "").has_value();
+  const bool well = take(Kind::Without, names_[0], "").has_value();
   if (!well && !result_.failure.empty()) {
     result_.failure =
-        "the program fails without custash, too: " + why_ + " (-i compares it all the same)";
+        "the program fails " + names_[0] + ", too: " + why_ + " (-i compares it all the same)";
     return;
   }
   result_.failure = of_custash;
-  if (well) result_.failure += ". Without custash it ends well: see docs/troubleshooting.md.";
+  if (well)
+    result_.failure += options_.against.empty()
+                           ? ". Without custash it ends well: see docs/troubleshooting.md."
+                           : ". It ends well " + names_[0] + ".";
   result_.said = said;
 }
 
@@ -138,7 +155,7 @@ bool Session::take_round(unsigned number) {
     const Side side = kSides.at((i + number) % kSides.size());
     const bool without = side == Side::Without;
     const std::optional<Run> run = take(without ? Kind::Without : Kind::With,
-                                        text + (without ? kWithout : kWith),
+                                        text + names_.at(index_of(side)),
                                         kept_name(number, side));
     if (!run) {
       if (!without) tell_whose_fault();
@@ -181,9 +198,12 @@ std::optional<Run> Session::take(Kind kind, const std::string& what, const std::
 }
 
 Start Session::start_of(Kind kind, const std::string& launcher) const {
+  const bool bare = kind == Kind::Without && options_.against.empty();
   const Environment environment =
-      kind == Kind::Without ? without_custash(library_)
-                            : with_custash(library_, options_.program.front(), options_.conf);
+      bare ? without_custash(library_)
+           : with_custash(library_,
+                          options_.program.front(),
+                          kind == Kind::Without ? options_.against : options_.conf);
   Start start;
   start.program = options_.program;
   start.timeout = options_.timeout;

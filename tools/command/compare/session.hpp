@@ -9,6 +9,7 @@
 #include "tools/command/compare/result.hpp"
 #include "tools/progress.hpp"
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -48,7 +49,8 @@ class Session {
 
   const CommandOptions& options_;
   const std::string library_;
-  std::deque<Pattern> patterns_;  // of --ignore
+  const std::array<std::string, 2> names_;  // by Side
+  std::deque<Pattern> patterns_;            // of --ignore
   Patterns ignored_;
   std::unique_ptr<Pattern> metric_;
   std::unique_ptr<Nvml> nvml_;
@@ -60,6 +62,9 @@ class Session {
   std::optional<Output> reference_;  // of the first run without custash
   Comparison result_;
 };
+
+// What the two sides are called: "without custash" and "with custash", or by their options.
+std::array<std::string, 2> names_of(const CommandOptions& options);
 
 // "exit status 3", "SIGSEGV".
 std::string status_text(int status);

@@ -52,8 +52,9 @@ void add_table(const Report& report, std::string* out) {
 }
 
 // "wall time, without / with, by round: 1.21 x, 1.30 x"
-std::string rounds_line(const Row& row) {
-  std::string out = row.name + ", without / with, by round:";
+std::string rounds_line(const Report& report) {
+  const Row& row = report.rows.front();
+  std::string out = row.name + ", " + report.ratio + ", by round:";
   for (std::size_t i = 0; i < row.values[0].size(); ++i)
     out += (i == 0 ? " " : ", ") + shown_ratio(row.values[0][i] / row.values[1][i]);
   return out;
@@ -90,7 +91,7 @@ void add_list(const Part& part, std::string* out) {
 
 std::vector<std::vector<std::string>> table_of(const Report& report) {
   std::vector<std::vector<std::string>> table{
-      {"median (range)", "without custash", "with custash", "without / with"}};
+      {"median (range)", report.sides[0], report.sides[1], report.ratio}};
   for (const Row& row : report.rows)
     table.push_back(
         {row.name, cell_of(row, Side::Without), cell_of(row, Side::With), ratio_cell(row)});
@@ -102,7 +103,7 @@ std::string as_text(const Report& report) {
                     printable(report.subject) + "\n\n";
   if (report.rows.empty()) return out + "  no round is complete\n";
   add_table(report, &out);
-  out += "  " + rounds_line(report.rows.front()) + "\n";
+  out += "  " + rounds_line(report) + "\n";
   for (const Part& part : parts_of(report))
     add_lines(part, &out);
   return out;
@@ -120,7 +121,7 @@ std::string as_markdown(const Report& report) {
     out += head ? "\n| --- | ---: | ---: | ---: |\n" : "\n";
     head = false;
   }
-  out += "\n" + rounds_line(report.rows.front()) + "\n";
+  out += "\n" + rounds_line(report) + "\n";
   for (const Part& part : parts_of(report))
     add_list(part, &out);
   return out;

@@ -129,8 +129,9 @@ def check(status):
     if status == OUT_OF_MEMORY:
         why = library().custash_last_error_message().decode()
         raise OutOfMemoryError(status, f"CUDA out of memory. {why or what}")
-    if status in (BUSY, CONTENTS):
-        what = library().custash_last_error_message().decode() or what
+    if status in (BUSY, CONTENTS, FILE):
+        why = library().custash_last_error_message().decode()
+        what = f"CUSTASH_ERROR_FILE: {why}" if status == FILE else why or what
     raise Error(status, what)
 
 
