@@ -77,7 +77,7 @@ void add_run(CLI::App& app, RunOptions* options) {
       options->history,
       "FILE",
       "write a report of all memory by call site at exit: .html, or .json, .pickle (PyTorch's "
-      "viewer), .trace.json (Perfetto)");
+      "viewer), .trace.json (Perfetto), .pb.gz (pprof), .folded (flame graphs)");
   command->add_flag("--leaks",
                     options->leaks,
                     "list on standard error at exit what is still allocated, by call site");
@@ -151,7 +151,7 @@ void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTe
       "-o,--output",
       options->output,
       "FILE",
-      "the file to write (custash-PROCESS.html); .html, .json, .pickle or .trace.json");
+      "the file to write (custash-PROCESS.html); .html, .json, .pickle, .trace.json, .pb.gz or .folded");
   snapshot->add_flag(
       "--history",
       options->history,

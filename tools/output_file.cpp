@@ -59,6 +59,9 @@ Kind kind_of_text(std::string_view beginning) {
   if (text.starts_with(output::kComparisonMark) ||
       text.starts_with("{\n \"format\": \"custash comparison 1\""))
     return Kind::Comparison;
+  if (text.starts_with(output::kFoldedMark) ||
+      (text.starts_with("\x1f\x8b") && has(output::kProfileMark)))
+    return Kind::Profile;
   return text.starts_with(output::kMetricsMark) ? Kind::Metrics : output::kind_of(text);
 }
 

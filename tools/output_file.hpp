@@ -18,6 +18,9 @@ namespace output {
 // Of a comparison in Markdown. In JSON it names its format.
 inline constexpr std::string_view kComparisonMark = "<!-- custash comparison -->";
 inline constexpr std::string_view kMetricsMark = "# custash metrics 1\n";
+// In the comment of a gzip file, and at the root of the first stack.
+inline constexpr std::string_view kProfileMark = "custash profile";
+inline constexpr std::string_view kFoldedMark = "custash: ";
 inline constexpr std::string_view kPictureMark = "<!-- custash picture -->";
 
 }  // namespace output

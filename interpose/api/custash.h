@@ -340,11 +340,11 @@ CUSTASH_API custash_status_t custash_history_start(size_t events, unsigned int d
 CUSTASH_API custash_status_t custash_history_stop(void);
 
 /* Writes a snapshot of everything known now to the file, which only its user may read. The
- * library writes JSON (docs/snapshot-schema.json). For x.html, x.pickle and x.trace.json it
- * writes x.html.json and so on. The log then names the command that makes x.html: custash
- * report x.html.json. Replaces a snapshot, whole or not at all; any other existing file is an
- * error. Errors: INVALID_VALUE (NULL, another ending), FILE (custash_last_error_message() says
- * why), OUT_OF_MEMORY, NOT_RUNNING. */
+ * library writes JSON (docs/snapshot-schema.json). For x.html, x.pickle, x.trace.json, x.pb.gz
+ * and x.folded it writes x.html.json and so on. The log then names the command that makes
+ * x.html: custash report x.html.json. Replaces a snapshot, whole or not at all; any other
+ * existing file is an error. Errors: INVALID_VALUE (NULL, another ending), FILE
+ * (custash_last_error_message() says why), OUT_OF_MEMORY, NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_snapshot(const char* path);
 
 /* The memory that is allocated now, by call site, the largest first: the text that option

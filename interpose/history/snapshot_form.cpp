@@ -17,7 +17,9 @@ std::optional<Form> form_of_ending(const std::string& path) {
                                                             {kJson, Form::Json},
                                                             {".html", Form::Html},
                                                             {".pickle", Form::Pickle},
-                                                            {".pkl", Form::Pickle}};
+                                                            {".pkl", Form::Pickle},
+                                                            {".pb.gz", Form::Pprof},
+                                                            {".folded", Form::Folded}};
   for (const auto& [ending, form] : kEndings)
     if (path.size() > ending.size() && path.ends_with(ending)) return form;
   return std::nullopt;

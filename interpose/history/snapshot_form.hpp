@@ -8,10 +8,10 @@
 
 namespace custash::snapshot {
 
-enum class Form { Json, Html, Pickle, Trace };
+enum class Form { Json, Html, Pickle, Trace, Pprof, Folded };
 
-// .json, .html, .pickle or .pkl; .trace.json and .perfetto for Trace. Nothing for other
-// endings.
+// .json, .html, .pickle or .pkl, .pb.gz, .folded; .trace.json and .perfetto for Trace. Nothing
+// for other endings.
 std::optional<Form> form_of_ending(const std::string& path);
 
 // Where the library writes that snapshot: "x.html.json" for "x.html", "x.json" for "x.json".
@@ -27,6 +27,6 @@ std::string rendering_hint(const std::string& json);
 inline constexpr const char* kUsualPath = "custash.html";
 
 inline constexpr const char* kOtherEnding =
-    "its ending is none of .html, .json, .pickle, .trace.json";
+    "its ending is none of .html, .json, .pickle, .trace.json, .pb.gz, .folded";
 
 }  // namespace custash::snapshot

@@ -46,7 +46,8 @@ const char* name_of(Kind kind) {
                                     "a custash picture",
                                     "a custash comparison",
                                     "a file of custash metrics",
-                                    "a custash guard report"};
+                                    "a custash guard report",
+                                    "a custash profile"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

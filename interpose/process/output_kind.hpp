@@ -16,7 +16,8 @@ enum class Kind {
   Picture,
   Comparison,
   Metrics,
-  GuardReport
+  GuardReport,
+  Profile
 };
 
 // As many bytes of a file as kind_of() needs.

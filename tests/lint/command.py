@@ -65,7 +65,7 @@ def misuse():
         file.write(b"[1,2]")
         file.flush()
         fails(f"{file.name}: no snapshot", "report", file.name, code=1)
-        fails("page.txt: its ending is none of .html, .json, .pickle, .trace.json", "report", file.name, "-o", "page.txt", code=1)
+        fails("page.txt: its ending is none of .html, .json, .pickle, .trace.json, .pb.gz, .folded", "report", file.name, "-o", "page.txt", code=1)
     for words in (("help",), ("help", "run")):
         expect("help", run(*words), out=run(*words[1:], "--help").stdout)
     fails("rnu: no such command; did you mean run?", "help", "rnu")

@@ -137,7 +137,7 @@ class FilesRefused(FilesCase):
         for path, why in ((self.path("none"), "No such file or directory"), (self.path("file"), "Not a directory")):
             self.assertEqual(self.refuse("--conf", f"sleep_dir:{path}"), f"custash: --conf: sleep_dir:{path}: {why}\n")
         self.assertEqual(self.refuse("--conf", "snapshot:x.txt"),
-                         "custash: x.txt: its ending is none of .html, .json, .pickle, .trace.json\n")
+                         "custash: x.txt: its ending is none of .html, .json, .pickle, .trace.json, .pb.gz, .folded\n")
         self.assertIn("custash: --conf: limit", self.refuse("--conf", "limit:much"))
 
     def test_two_options_do_not_name_one_file(self):
@@ -225,7 +225,7 @@ class FilesRefused(FilesCase):
     def test_a_wrong_ending_is_told_once(self):
         done = self.start(os.path.join(PATHS.programs, "history"), "quiet", preload=True, env={"CUSTASH_CONF": "snapshot:x.txt"})
         self.assertEqual(self.end(done)[1], "custash: snapshot:x.txt: its ending is none of .html, .json, .pickle, "
-                                            ".trace.json; no snapshot\n")
+                                            ".trace.json, .pb.gz, .folded; no snapshot\n")
 
     def test_names_cannot_steer_the_terminal(self):
         evil = self.path("his\x1b[31m\x07tory")

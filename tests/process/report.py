@@ -3,6 +3,7 @@
 browser."""
 import collections
 import contextlib
+import gzip
 import json
 import os
 import pty
@@ -97,6 +98,76 @@ class Report(Case):
         # What the command makes of PyTorch's form is of the same kind.
         self.command("report", self.path("s.pickle"), "-o", self.path("torch.html"))
         self.assertEqual(problems_of(schema, data_of(self.path("torch.html")), schema)[:5], [])
+
+    def fields(self, message):
+        """[(number, value)] of a message of protocol buffers: whole numbers and bytes."""
+        found, at = [], 0
+
+        def varint():
+            nonlocal at
+            value = shift = 0
+            while True:
+                byte = message[at]
+                at, value, shift = at + 1, value | (byte & 127) << shift, shift + 7
+                if byte < 128:
+                    return value
+        while at < len(message):
+            key = varint()
+            value = varint()
+            if key & 7 == 2:
+                at, value = at + value, message[at:at + value]
+            else:
+                self.assertEqual(key & 7, 0)
+            found.append((key >> 3, value))
+        return found
+
+    def profile(self, name, ending):
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            snapshot = json.load(file)
+        self.command("report", self.path("s.json"), "-o", self.path(name + ending))
+        with open(self.path(name + ending), "rb") as file:
+            return snapshot["history"]["sites"], file.read()
+
+    def test_a_profile_for_pprof(self):
+        sites, packed = self.profile("heap", ".pb.gz")
+        profile = collections.defaultdict(list)
+        for number, value in self.fields(gzip.decompress(packed)):
+            profile[number].append(value)
+        texts = [each.decode() for each in profile[6]]
+        self.assertEqual(texts[0], "")
+        types = [texts[dict(self.fields(each))[1]] for each in profile[1]]
+        self.assertEqual(types, ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"])
+        samples = [[value for number, value in self.fields(each) if number == 2] for each in profile[2]]
+        self.assertEqual(sorted(samples), sorted([each["allocations"], each["allocated_bytes"], each["blocks"], each["bytes"]]
+                                                 for each in sites))
+        functions = {dict(self.fields(each))[1]: texts[dict(self.fields(each))[2]] for each in profile[5]}
+        lines = {dict(self.fields(each))[1]: dict(self.fields(dict(self.fields(each))[4]))[1] for each in profile[4]}
+        stacks = [[functions[lines[value]] for number, value in self.fields(each) if number == 1] for each in profile[2]]
+        self.assertIn(["allocate", "keep_weights", "work", "main"], stacks)
+        # Its own files are replaced, no others.
+        self.command("report", self.path("s.json"), "-o", self.path("heap.pb.gz"))
+        with open(self.path("theirs.pb.gz"), "wb") as file:
+            file.write(gzip.compress(b"mine"))
+        self.command("report", self.path("s.json"), "-o", self.path("theirs.pb.gz"), code=1, err=".*exists and is not a custash profile.*\n")
+
+    def test_pprof_opens_it(self):
+        if not shutil.which("go"):
+            self.skipTest("no go (golang)")
+        sites, _ = self.profile("go", ".pb.gz")
+        for kind, member in (("inuse_space", "bytes"), ("alloc_space", "allocated_bytes")):
+            done = subprocess.run(["go", "tool", "pprof", "-top", "-unit=bytes", f"-sample_index={kind}", self.path("go.pb.gz")],
+                                  env={**os.environ, "HOME": self.folder}, capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"Type: {kind}\n", done.stdout)
+            self.assertIn(f"of {sum(each[member] for each in sites)}B total", done.stdout)
+            self.assertRegex(done.stdout, r"keep_weights")
+
+    def test_folded_stacks(self):
+        sites, text = self.profile("heap", ".folded")
+        # As flamegraph.pl and speedscope read them.
+        found = [re.fullmatch(r"(.+) (\d+)", line).groups() for line in text.decode().splitlines()]
+        self.assertEqual(sum(int(bytes) for _, bytes in found), sum(each["bytes"] for each in sites))
+        self.assertTrue(any(re.fullmatch(r"custash: on device 0;main;work;keep_weights;allocate", stack) for stack, _ in found), found)
 
     def test_reports(self):
         self.assertEqual(self.command("report", self.path("s.json")), self.path("s.json.html") + "\n")

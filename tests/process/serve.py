@@ -28,8 +28,8 @@ except ImportError:
 PATHS.command = ""
 MIB = 1 << 20
 MOST_MILLISECONDS = 20
-SAMPLE = re.compile(r'^([a-z_]+)\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (-?\d+(?:\.\d+)?)$')
-LABEL = re.compile(r'([a-z]+)="((?:[^"\\\n]|\\["\\n])*)"')
+SAMPLE = re.compile(r'^([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (-?\d+(?:\.\d+)?)$')
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')
 
 
 def parsed(text):

@@ -113,6 +113,14 @@ NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
   return kSuccess;
 }
 
+NVML nvmlDeviceGetUUID(void* device, char* out, unsigned size) {
+  std::snprintf(out,
+                size,
+                "GPU-00000000-0000-0000-0000-%012llx",
+                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(device)));
+  return kSuccess;
+}
+
 NVML nvmlDeviceGetName(void*, char* out, unsigned size) {
   std::snprintf(out, size, "simulated device");
   return kSuccess;

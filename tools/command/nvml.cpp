@@ -43,6 +43,7 @@ std::unique_ptr<Nvml> Nvml::open() {
   (void)find_in(library, {"nvmlDeviceGetName"}, &nvml->name_);
   (void)find_in(library, {"nvmlSystemGetDriverVersion"}, &nvml->driver_version_);
   (void)find_in(library, {"nvmlDeviceGetPciInfo_v3"}, &nvml->pci_info_);
+  (void)find_in(library, {"nvmlDeviceGetUUID"}, &nvml->uuid_);
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
     if (find_device(i, &device) == kSuccess) nvml->devices_.push_back(device);
@@ -76,6 +77,11 @@ std::optional<PciAddress> Nvml::address(std::size_t device) const {
   if (pci_info_ == nullptr || pci_info_(devices_[device], &info) != kSuccess)
     return std::nullopt;
   return PciAddress{info.domain, info.bus, info.device};
+}
+
+std::string Nvml::uuid(std::size_t device) const {
+  char text[96] = "";  // what NVML asks for
+  return uuid_ != nullptr && uuid_(devices_[device], text, sizeof text) == kSuccess ? text : "";
 }
 
 std::vector<DeviceProcess> Nvml::processes(std::size_t device) const {

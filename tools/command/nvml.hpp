@@ -51,6 +51,9 @@ class Nvml {
   // Nothing: this NVML does not report it.
   [[nodiscard]] std::optional<PciAddress> address(std::size_t device) const;
 
+  // "GPU-8932f937-…"; empty where NVML does not tell.
+  [[nodiscard]] std::string uuid(std::size_t device) const;
+
   // Those that use it; none where NVML lists none.
   [[nodiscard]] std::vector<DeviceProcess> processes(std::size_t device) const;
 
@@ -81,6 +84,7 @@ class Nvml {
   int (*memory_info_)(Device, Memory*) = nullptr;
   int (*process_infos_)(Device, unsigned*, ProcessInfo*) = nullptr;
   int (*pci_info_)(Device, PciInfo*) = nullptr;
+  int (*uuid_)(Device, char*, unsigned) = nullptr;
   std::vector<Device> devices_;
 };
 

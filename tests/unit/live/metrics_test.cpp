@@ -35,6 +35,16 @@ TEST_CASE("a process has its labels in each of its metrics", "[live]") {
   CHECK_FALSE(has(text, "custash_device_others_bytes{"));
 }
 
+TEST_CASE("a GPU has OpenTelemetry's metrics where NVML tells its UUID", "[live]") {
+  Look look = look_at(kSecond);
+  look.devices.push_back({0, std::nullopt, {80, 50}, "GPU-1-2"});
+  look.devices.push_back({1, std::nullopt, {80, 50}, ""});
+  const std::string text = metrics_of(look, "h");
+  CHECK(has(text, "hw_gpu_memory_limit_bytes{host=\"h\",hw_id=\"GPU-1-2\"} 80\n"));
+  CHECK(has(text, "hw_gpu_memory_usage_bytes{host=\"h\",hw_id=\"GPU-1-2\"} 50\n"));
+  CHECK_FALSE(has(text, "hw_id=\"\""));
+}
+
 TEST_CASE(
     "every metric has one help and one type before its samples, and counters end in _total",
     "[live]") {

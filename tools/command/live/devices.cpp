@@ -60,6 +60,7 @@ std::vector<DeviceUse> uses_of(const Look& look) {
   for (const DeviceReading& each : look.devices)
     uses.push_back({.number = each.number,
                     .address = each.address,
+                    .uuid = each.uuid,
                     .total = each.memory.total,
                     .others = each.memory.used});
   for (const Seen& each : look.seen) {
@@ -70,6 +71,7 @@ std::vector<DeviceUse> uses_of(const Look& look) {
       if (use == nullptr) {
         uses.push_back({.number = static_cast<int>(part.device),
                         .address = address_of(part),
+                        .uuid = {},
                         .others = {}});
         use = &uses.back();
       }

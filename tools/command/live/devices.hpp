@@ -5,6 +5,7 @@
 #include "tools/command/live/look.hpp"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace custash::live {
@@ -12,6 +13,7 @@ namespace custash::live {
 struct DeviceUse {
   int number = 0;  // NVML's, or else the processes'
   std::optional<PciAddress> address;
+  std::string uuid;             // NVML's; empty without it
   Bytes total = 0;              // 0: not known
   Bytes in_use = 0;             // by programs under custash
   Bytes cached = 0;             // held by custash, and not in use

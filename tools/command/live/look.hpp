@@ -39,6 +39,7 @@ struct DeviceReading {
   int number = 0;
   std::optional<PciAddress> address;
   DeviceMemory memory;
+  std::string uuid;  // "GPU-…"; empty: not known
 };
 
 struct Look {

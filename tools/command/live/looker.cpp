@@ -15,7 +15,7 @@ Look Looker::look(std::chrono::milliseconds patience) {
   const std::size_t devices = nvml_ ? nvml_->devices() : 0;
   for (std::size_t i = 0; i < devices; ++i)
     if (const auto memory = nvml_->memory(i))
-      look.devices.push_back({static_cast<int>(i), nvml_->address(i), *memory});
+      look.devices.push_back({static_cast<int>(i), nvml_->address(i), *memory, nvml_->uuid(i)});
   return look;
 }
 

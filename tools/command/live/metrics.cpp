@@ -100,6 +100,7 @@ class Writer {
     });
     add_passed();
     add_devices();
+    add_hardware();
     return std::move(out_);
   }
 
@@ -204,6 +205,23 @@ class Writer {
                      host_ + ",device=\"" + std::to_string(use.number) + "\"",
                      std::to_string(*value));
     }
+  }
+
+  // By the names of OpenTelemetry's conventions for hardware, as Prometheus spells them.
+  void add_hardware() {
+    const auto add = [&](const char* name, const char* help, auto value) {
+      add_head(out_, name, "gauge", help);
+      for (const DeviceUse& use : uses_)
+        if (!use.uuid.empty())
+          add_sample(
+              out_, name, host_ + ",hw_id=" + label_text(use.uuid), std::to_string(value(use)));
+    };
+    add("hw_gpu_memory_limit_bytes", "Memory of the GPU.", [](const DeviceUse& use) {
+      return use.total;
+    });
+    add("hw_gpu_memory_usage_bytes",
+        "Memory of the GPU that is in use, by whatever program.",
+        [](const DeviceUse& use) { return use.in_use + use.cached + use.others.value_or(0); });
   }
 
   const Look& look_;

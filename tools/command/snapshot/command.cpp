@@ -28,6 +28,7 @@ const char* const kReportHelp =
     "  custash report app.json                           app.json.html, to open in a browser\n"
     "  custash report app.html.json                      app.html, of the JSON that a program wrote\n"
     "  custash report app.json -o app.pickle             for PyTorch's viewer; .trace.json: Perfetto\n"
+    "  custash report app.json -o app.pb.gz              for pprof; .folded: flame graphs, speedscope\n"
     "  custash report torch.pickle -o page.html          PyTorch's _dump_snapshot()\n"
     "  custash report before.json after.json             two files, and what changed\n"
     "  custash report found.json                         findings of run --check-memory --json\n"
@@ -226,7 +227,9 @@ output::Kind kind_of(const std::string& path) {
   constexpr output::Kind kKinds[] = {output::Kind::Snapshot,
                                      output::Kind::Report,
                                      output::Kind::Pickle,
-                                     output::Kind::TraceEvents};
+                                     output::Kind::TraceEvents,
+                                     output::Kind::Profile,
+                                     output::Kind::Profile};
   return kKinds[static_cast<std::size_t>(form_of(path))];
 }
 

@@ -129,6 +129,8 @@ std::string text_of(const Json& snapshot, Form form) {
   if (form == Form::Html) return page_of({"", &snapshot});
   if (form == Form::Pickle) return as_pickle(snapshot_of(snapshot));
   if (form == Form::Trace) return as_trace(snapshot_of(snapshot));
+  if (form == Form::Pprof) return as_pprof(snapshot);
+  if (form == Form::Folded) return as_folded(snapshot);
   return json_of(snapshot);
 }
 

@@ -29,6 +29,11 @@ struct Snapshot;
 std::string as_pickle(const Snapshot& snapshot);  // as torch.cuda.memory._dump_snapshot writes
 std::string as_trace(const Snapshot& snapshot);   // Chrome's trace events, for Perfetto
 
+// Call sites with their live bytes and all that they allocated: for `go tool pprof`; and their
+// live bytes as folded stacks, for flame graphs.
+std::string as_pprof(const Json& snapshot);
+std::string as_folded(const Json& snapshot);
+
 std::string text_of(const Json& snapshot, Form form);
 
 }  // namespace custash::snapshot

@@ -178,7 +178,7 @@ def stop_history():
 
 
 def snapshot(path):
-    """Writes a snapshot; the ending chooses the form: .html, .json, .pickle, .trace.json. The library writes JSON, and
+    """Writes a snapshot; the ending chooses the form: .html, .json, .pickle, .trace.json, .pb.gz, .folded. The library writes JSON, and
     the command `custash` makes the other forms. If there is no command, FILE.json stays and a warning says so."""
     path = os.fsdecode(path)
     _library.call("custash_snapshot", os.fsencode(path))
