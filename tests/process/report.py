@@ -176,6 +176,8 @@ class Report(Case):
         # All but what was given names.
         self.assertEqual({**data_of(self.path("s.json.html")), "frames": 0, "stacks": 0},
                          {**snapshot, "frames": 0, "stacks": 0})
+        # A page is made anew under its own name.
+        self.assertEqual(self.command("report", self.path("s.json.html")), self.path("s.json.html") + "\n")
         # From PyTorch's form: the same blocks, call sites and peak.
         self.command("report", self.path("s.pickle"), "-o", self.path("p.html"))
         torch = data_of(self.path("p.html"))
@@ -284,7 +286,7 @@ class Report(Case):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             self.assertEqual(process.stdout.readline(), "ready\n")
             number = str(process.pid)
-            self.command("snapshot", number, "--history")
+            self.assertRegex(self.command("snapshot", number, "--history"), f"custash leaks {number}")
             self.assertRegex(self.command("leaks", number), "^custash: allocated now: " + older)
             self.command("snapshot", number, "-o", self.path("old.json"))
             self.assertRegex(self.command("leaks", self.path("old.json")), r"^custash: allocated in .*old\.json: " + older)

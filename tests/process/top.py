@@ -280,7 +280,7 @@ class Keys(Case):
             self.assertGreaterEqual(held, 300 * MIB)
             self.ask_to_trim(screen, actor)
             screen.press("y")
-            screen.until(rf"custash trim {actor.pid}: \d+ bytes returned")
+            screen.until(rf"custash trim {actor.pid}: [0-9.]+ [KMG]?i?B returned")
             self.assertLess(self.reserved(actor, sim), held)
 
     def test_a_report_is_written_where_it_was_started(self):

@@ -141,7 +141,8 @@ bool is_page(const Output& to) {
 // Where a report goes if the user names no file.
 std::string usual_report(const std::string& file) {
   const std::string rendered = rendered_path(file);
-  return rendered.empty() ? file + ".html" : rendered;
+  if (!rendered.empty()) return rendered;
+  return file.ends_with(".html") ? file : file + ".html";  // a page is made anew
 }
 
 // Without the folders, where that tells them apart.
@@ -205,7 +206,10 @@ void snapshot(const CommandOptions& options) {
   const int process = std::stoi(options.file);
   if (options.history) {
     (void)ask(process, "history 200000 16", options.patience);
-    if (options.output.empty()) return;
+    if (options.output.empty()) {
+      std::printf("call sites are recorded from now on: custash leaks %d lists them\n", process);
+      return;
+    }
   }
   const bool typed = !options.output.empty();
   const std::string path = typed ? options.output : "custash-" + options.file + ".html";
