@@ -328,9 +328,9 @@ constexpr std::array kOptions = {
          "",
          "Write a snapshot of all memory at exit, and with history also one named .oom when "
          "memory first runs out. The ending chooses the format: .html, a report; .json; "
-         ".pickle, for PyTorch's viewer; .trace.json, for Perfetto. Without custash run it is "
-         "written as JSON (x.html.json), and a message names the command that makes x.html. If "
-         "the file exists, the process's number is added to the name; links are not followed. "
+         ".pickle, for PyTorch's viewer; .trace.json, for Perfetto; .pb.gz, for pprof; "
+         ".folded, for flame graphs. Without custash run it is written as JSON (x.html.json), "
+         "and a message names the command that makes x.html. If the file exists, the process's number is added to the name; links are not followed. "
          "%r, %h, %p as in record. Empty: none."},
         [](Config& c, std::string_view text) { return set_text(&c.snapshot, text); }},
     Option{

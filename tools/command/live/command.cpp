@@ -129,7 +129,8 @@ int run_trim(const CommandOptions& options) {
     bytes = std::to_string(*size);
   }
   const auto text = ask(options, "trim " + bytes);
-  if (text) std::printf("%s returned\n", human(std::strtoull(text->c_str(), nullptr, 10)).c_str());
+  if (text)
+    std::printf("%s returned\n", human(std::strtoull(text->c_str(), nullptr, 10)).c_str());
   return text ? 0 : 1;
 }
 

@@ -207,7 +207,8 @@ void snapshot(const CommandOptions& options) {
   if (options.history) {
     (void)ask(process, "history 200000 16", options.patience);
     if (options.output.empty()) {
-      std::printf("call sites are recorded from now on: custash leaks %d lists them\n", process);
+      std::printf("call sites are recorded from now on: custash leaks %d lists them\n",
+                  process);
       return;
     }
   }
