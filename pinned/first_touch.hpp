@@ -16,6 +16,7 @@ namespace custash {
 
 // The smallest page of any system; programs rely on pinned memory being aligned to it.
 inline constexpr Bytes kHostPage = 4_KiB;
+inline constexpr Bytes kHostAlignment = 512;  // of smaller blocks, as the driver's
 
 // The sizes of this system's pages, asked for once. Order: none, each value stands alone.
 namespace host_pages {

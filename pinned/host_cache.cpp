@@ -71,28 +71,27 @@ bool HostCache::serves(Bytes bytes, unsigned flags) const {
 
 HostPool& HostCache::pool_for(const HostRequest& request) {
   for (const auto& each : pools_) {
-    if (request.served_by(*each)) return *each;
+    if (each->serves(request)) return *each;
   }
-  pools_.push_back(std::make_unique<HostPool>(
-      request.context, request.pool_flags, request.sizes, stats_, sampler_.get()));
+  pools_.push_back(std::make_unique<HostPool>(request, stats_, blocks_, sampler_.get()));
   return *pools_.back();
 }
 
-void* HostCache::hand_out(HostBlock* block, const HostRequest& request) {
-  CUSTASH_ASSERT(block->state == HostBlockState::Used && block->size >= request.bytes);
-  CUSTASH_ASSERT(request.served_by(*block->segment->pool) && !block->tracked);
-  CUSTASH_ASSERT(inside(block->base));
+void* HostCache::hand_out(Block* block, const HostRequest& request) {
+  CUSTASH_ASSERT(block->state == BlockState::Used && block->size >= request.bytes);
+  CUSTASH_ASSERT(HostPool::of(*block).serves(request) && !block->marks.any());
+  CUSTASH_ASSERT(inside(block->address));
   block->requested = request.bytes;
   block->buffer_id = next_buffer_id_++;
   stats_.requested_bytes.increase(static_cast<std::int64_t>(request.bytes));
-  return reinterpret_cast<void*>(block->base);
+  return reinterpret_cast<void*>(block->address);
 }
 
 void* HostCache::try_allocate(CUcontext context, Bytes bytes, unsigned flags) {
   if (sampler_ != nullptr || allocator_.context_broken(context)) return nullptr;
   const HostRequest request(context, bytes, flags);
   Lock lock(mutex_);
-  HostBlock* block =
+  Block* block =
       pool_for(request).take_recent(request.size, WorkInFlight(allocator_).tickets_passed());
   return block == nullptr ? nullptr : hand_out(block, request);
 }
@@ -102,7 +101,7 @@ void* HostCache::search(const HostRequest& request) {
   Lock lock(mutex_);
   HostPool& pool = pool_for(request);
   const std::uint64_t passed = WorkInFlight(allocator_).tickets_passed();
-  HostBlock* block = pool.take_recent(request.size, passed);
+  Block* block = pool.take_recent(request.size, passed);
   if (block == nullptr) block = pool.take_merged(request.size, passed, now);
   return block == nullptr ? nullptr : hand_out(block, request);
 }
@@ -138,13 +137,15 @@ bool HostCache::wait_for_limbo(CUcontext only) {
   bool named = false;
   {
     Lock lock(mutex_);
-    const auto meant = [&](const HostPool& each) {
-      return only == nullptr || each.context == only;
-    };
     for (const auto& each : pools_) {
-      if (meant(*each)) any |= each->any_in_limbo(&ticket);
+      if (only != nullptr && each->context != only) continue;
+      each->each_in_limbo([&](const Block& block) {
+        const Position plain = block.reuse_after.plain;
+        any = true;
+        named = named || plain == Position::end();
+        if (plain != Position::end()) ticket = std::max(ticket, plain.count);
+      });
     }
-    named = streams_.any_behind(lock, only);
   }
   if (!any) return false;
   // Buffers behind named streams have no ticket: then this waits for everything.
@@ -162,21 +163,21 @@ bool HostCache::wait_for_limbo(CUcontext only) {
 // Pinned memory is scarce. If much of it is in limbo, this waits for a buffer large enough.
 // Without custash the program has waited for it at its free.
 void* HostCache::wait_and_search(const HostRequest& request) {
-  std::uint64_t ticket = 0;
+  Position first = Position::end();
   {
     Lock lock(mutex_);
-    const HostPool& pool = pool_for(request);
+    Bytes waiting = request.size;
+    pool_for(request).each_in_limbo([&](const Block& block) {
+      waiting += block.size;
+      if (block.size >= request.size) first = std::min(first, block.reuse_after.plain);
+    });
     const auto in_use =
         static_cast<Bytes>(std::max<std::int64_t>(stats_.in_use_bytes.current, 0));
     const Bytes allowed = kLimboAllowance + in_use / 100 * config_.run_ahead_percent;
-    const HostBlock* first = pool.limbo_bytes + request.size <= allowed
-                                 ? nullptr
-                                 : pool.first_in_limbo(request.size);
-    if (first == nullptr || first->tracked) return nullptr;
-    ticket = first->ticket;
+    if (waiting <= allowed || first == Position::end()) return nullptr;
     ++stats_.num_waits;
   }
-  return WorkInFlight(allocator_).wait_for_ticket(ticket).ok() ? search(request) : nullptr;
+  return WorkInFlight(allocator_).wait_for_ticket(first.count).ok() ? search(request) : nullptr;
 }
 
 bool HostCache::over_limit(Bytes bytes) const {
@@ -212,19 +213,16 @@ void* HostCache::add(const HostRequest& request,
   try {
     Lock lock(mutex_);
     HostPool& pool = pool_for(request);
-    HostBlock* block = pool.add(range);
+    HostSegment& segment = pool.add(range);
     added = true;
     stats_.allocations.increase(1);
     stats_.allocated_bytes.increase(static_cast<std::int64_t>(range.size));
     ++stats_.num_host_alloc;
     stats_.host_alloc_time.add(elapsed);
-    if (request.sizes == HostSizes::Apart) ++stats_.num_guarded;
-    block = request.sizes == HostSizes::Apart
-                ? pool.take_whole(block)
-                : pool.take_merged(
-                      request.size, WorkInFlight(allocator_).tickets_passed(), begin + elapsed);
-    return hand_out(block, request);  // at least the one just added fits
-  } catch (...) {                     // the error is "no memory for bookkeeping"
+    const bool apart = request.sizes == HostSizes::Apart;
+    if (apart) ++stats_.num_guarded;
+    return hand_out(pool.take_first(segment, apart ? range.size : request.size), request);
+  } catch (...) {  // the error is "no memory for bookkeeping"
     if (!added) memory_.release(request.context, range).ignore();
     throw;
   }

@@ -19,10 +19,12 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 namespace custash {
 
+struct Block;
 struct HostPool;
 struct HostRequest;
 
@@ -105,11 +107,9 @@ class HostCache {
   void after_fork_in_child() { mutex_.reset_after_fork(); }
 
  private:
-  using Uses = NamedStreams::Uses;
-
   HostPool& pool_for(const HostRequest& request) REQUIRES(mutex_);
-  HostPool* owner(Address start, HostBlock** block) REQUIRES(mutex_);
-  void* hand_out(HostBlock* block, const HostRequest& request) REQUIRES(mutex_);
+  Block* owned(Address start) REQUIRES(mutex_);
+  void* hand_out(Block* block, const HostRequest& request) REQUIRES(mutex_);
   void* search(const HostRequest& request);
   void* wait_and_search(const HostRequest& request);
   Status grow(const HostRequest& request, void** out);
@@ -117,8 +117,8 @@ class HostCache {
   [[nodiscard]] bool over_limit(Bytes bytes) const REQUIRES(mutex_);
   bool wait_for_limbo(CUcontext only);
   void log_refused(Bytes bytes);
-  std::optional<Status> begin_free(void* buffer, Uses* out);
-  Status finish_free(const Uses& leaving);
+  std::optional<Status> begin_free(void* buffer, Block** out);
+  Status finish_free(Block* block);
   bool inside(Address address) const;
 
   const Driver& driver_;
@@ -134,6 +134,7 @@ class HostCache {
   Mutex mutex_{LockRank::Pinned};
   HostStats stats_ GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<HostPool>> pools_ GUARDED_BY(mutex_);
+  std::unordered_map<Address, Block*> blocks_ GUARDED_BY(mutex_);  // HostBlocks
   std::uint64_t next_buffer_id_ GUARDED_BY(mutex_) =
       1ULL << 49;  // apart from those of device blocks
   NamedStreams streams_{mutex_};

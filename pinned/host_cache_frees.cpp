@@ -11,25 +11,20 @@
 
 namespace custash {
 
-HostPool* HostCache::owner(Address start, HostBlock** block) {
-  for (const auto& each : pools_) {
-    *block = each->find(start);
-    if (*block != nullptr)
-      return (*block)->state == HostBlockState::Used ? each.get() : nullptr;
-  }
-  return nullptr;
+// The block in use that begins there; null: there is none.
+Block* HostCache::owned(Address start) {
+  const auto at = blocks_.find(start);
+  return at != blocks_.end() && at->second->state == BlockState::Used ? at->second : nullptr;
 }
 
 // On success only the caller may touch the block. An error says why it cannot be freed.
-std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
+std::optional<Status> HostCache::begin_free(void* buffer, Block** out) {
   const auto address = reinterpret_cast<Address>(buffer);
   if (!inside(address)) return std::nullopt;
   {
     Lock lock(mutex_);
-    out->pool = owner(address, &out->block);
-    if (out->pool != nullptr) {
-      out->block->state = HostBlockState::Busy;
-      out->buffer_id = out->block->buffer_id;
+    if (Block* block = *out = owned(address)) {
+      block->state = BlockState::Busy;
       return Status();
     }
   }
@@ -37,24 +32,25 @@ std::optional<Status> HostCache::begin_free(void* buffer, Uses* out) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-Status HostCache::finish_free(const Uses& leaving) {
+Status HostCache::finish_free(Block* block) {
   std::uint64_t ticket = 0;
-  const Status recorded = WorkInFlight(allocator_).take_ticket(leaving.pool->context, &ticket);
+  HostPool& pool = HostPool::of(*block);
+  const Status recorded = WorkInFlight(allocator_).take_ticket(pool.context, &ticket);
   Lock lock(mutex_);
-  CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy);
-  if (std::exchange(leaving.block->tracked, false)) streams_.forget(lock, leaving.block);
-  leaving.pool->put_in_limbo(leaving.block,
-                             holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
+  CUSTASH_ASSERT(block->state == BlockState::Busy);
+  streams_.forget(lock, block);
+  pool.put_in_limbo(block, holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
   return recorded;
 }
 
 std::optional<Status> HostCache::free(void* buffer) {
-  Uses leaving;
-  if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
-  const Status waited = holds(Rule::frees_of_buffers_wait_for_results)
-                            ? WorkInFlight(allocator_).wait_as_free_does(leaving.pool->context)
-                            : Status();
-  const Status freed = finish_free(leaving);
+  Block* block = nullptr;
+  if (const auto begun = begin_free(buffer, &block); !begun || !begun->ok()) return begun;
+  const Status waited =
+      holds(Rule::frees_of_buffers_wait_for_results)
+          ? WorkInFlight(allocator_).wait_as_free_does(HostPool::of(*block).context)
+          : Status();
+  const Status freed = finish_free(block);
   if (sampler_ != nullptr) sampler_->freed();
   reclaim_.decay();
   return freed.ok() ? waited : freed;
@@ -66,60 +62,61 @@ bool HostCache::try_free(void* buffer) {
   if (!WorkInFlight(allocator_).idle() && holds(Rule::quick_frees_of_buffers_are_idle))
     return false;
   Lock lock(mutex_);
-  HostBlock* block = nullptr;
-  HostPool* pool = owner(address, &block);
-  if (pool == nullptr || block->tracked) return false;
-  if (!WorkInFlight(allocator_).free_would_not_wait(pool->context) &&
+  Block* block = owned(address);
+  if (block == nullptr || block->marks.any()) return false;
+  HostPool& pool = HostPool::of(*block);
+  if (!WorkInFlight(allocator_).free_would_not_wait(pool.context) &&
       holds(Rule::quick_frees_of_buffers_wait_for_results))
     return false;
-  pool->put_in_limbo(block, 0);
+  pool.put_in_limbo(block, 0);
   return true;
 }
 
 bool HostCache::try_free_in_flight(void* buffer) {
   const auto address = reinterpret_cast<Address>(buffer);
   if (!inside(address) || sampler_ != nullptr) return false;
-  Uses leaving;
+  Block* block = nullptr;
   {
     Lock lock(mutex_);
-    leaving.pool = owner(address, &leaving.block);
-    if (leaving.pool == nullptr || leaving.block->tracked) return false;
-    if (!WorkInFlight(allocator_).free_would_not_wait(leaving.pool->context) &&
+    block = owned(address);
+    if (block == nullptr || block->marks.any()) return false;
+    if (!WorkInFlight(allocator_).free_would_not_wait(HostPool::of(*block).context) &&
         holds(Rule::quick_frees_of_buffers_wait_for_results))
       return false;
-    leaving.block->state = HostBlockState::Busy;
+    block->state = BlockState::Busy;
   }
   std::uint64_t ticket = 0;
-  const Status recorded = WorkInFlight(allocator_).take_ticket(leaving.pool->context, &ticket);
+  HostPool& pool = HostPool::of(*block);
+  const Status recorded = WorkInFlight(allocator_).take_ticket(pool.context, &ticket);
   Lock lock(mutex_);
-  CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy);
+  CUSTASH_ASSERT(block->state == BlockState::Busy);
   if (recorded.ok()) {
-    leaving.pool->put_in_limbo(leaving.block, ticket);
+    pool.put_in_limbo(block, ticket);
   } else {
-    leaving.block->state = HostBlockState::Used;  // the slow path reports it
+    block->state = BlockState::Used;  // the slow path reports it
   }
   return recorded.ok();
 }
 
 Status HostCache::record_stream(void* buffer, CUstream stream, NullStream null) {
   Lock lock(mutex_);
-  HostBlock* block = nullptr;
-  if (owner(reinterpret_cast<Address>(buffer), &block) == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  Block* block = owned(reinterpret_cast<Address>(buffer));
+  if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
   streams_.name(lock, block, stream, null);
   return {};
 }
 
 std::optional<Status> HostCache::free_behind_streams(void* buffer) {
-  Uses leaving;
-  if (const auto begun = begin_free(buffer, &leaving); !begun || !begun->ok()) return begun;
-  const std::vector<NamedStreams::StreamUse> named = streams_.named_for(leaving.block);
+  Block* block = nullptr;
+  if (const auto begun = begin_free(buffer, &block); !begun || !begun->ok()) return begun;
+  NamedStreams::Uses leaving{block, block->buffer_id, {}};
+  const std::vector<NamedStreams::StreamUse> named = streams_.named_for(block);
   for (const auto& [stream, null] : named) {
     HostUse use = WorkInFlight(allocator_).record_use(stream, null);
-    if (!use) return finish_free(leaving);  // no event: wait for everything
+    if (!use) return finish_free(block);  // no event: wait for everything
     leaving.streams.push_back(std::move(use));
   }
-  if (named.empty()) return finish_free(leaving);
+  if (named.empty()) return finish_free(block);
   Lock lock(mutex_);
   if (sampler_ != nullptr) sampler_->freed_behind_streams();
   streams_.put_behind(lock, std::move(leaving));

@@ -12,15 +12,17 @@ Ownership HostCache::find(Address address, HostBlockInfo* info) {
   if (!inside(address)) return Ownership::Foreign;
   Lock lock(mutex_);
   for (const auto& each : pools_) {
-    const HostBlock* block = each->containing(address);
-    if (block == nullptr) continue;
-    if (block->state != HostBlockState::Used || address - block->base >= block->requested)
+    const HostSegment* segment = each->segment_in(address, address + 1);
+    if (segment == nullptr) continue;
+    const Block* block = segment->used.find_last(address);
+    if (block == nullptr || block->state != BlockState::Used ||
+        address - block->address >= block->requested)
       return Ownership::Cached;
     if (info != nullptr) {
-      *info = {block->base,
+      *info = {block->address,
                block->requested,
                each->flags | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
-               HostPool::sizes_of(block->requested) != HostSizes::Large,
+               block->requested <= 1_MiB,
                block->buffer_id,
                each->sizes == HostSizes::Apart};
     }
@@ -32,15 +34,17 @@ Ownership HostCache::find(Address address, HostBlockInfo* info) {
 bool HostCache::overlaps(Address address, Bytes bytes) {
   Lock lock(mutex_);
   return std::any_of(pools_.begin(), pools_.end(), [&](const auto& each) {
-    return each->overlaps(address, address + bytes);
+    return each->segment_in(address, address + bytes) != nullptr;
   });
 }
 
 bool HostCache::guards(Address address) {
   Lock lock(mutex_);
-  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& pool) {
-    return pool->sizes == HostSizes::Apart && pool->is_around(address);
-  });
+  for (const auto& pool : pools_)
+    if (pool->sizes == HostSizes::Apart)
+      for (const auto& [base, segment] : pool->segments())
+        if (segment.memory.is_around(address)) return true;
+  return false;
 }
 
 HostStats HostCache::stats() {

@@ -6,9 +6,35 @@
 
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
-#include "pinned/host_block.hpp"
+#include "allocator/base/units.hpp"
+
+#include <cuda.h>
 
 namespace custash {
+
+// How memory was obtained; it is released the same way.
+enum class HostOrigin {
+  Registered,  // mapped by us, cuMemHostRegister
+  Driver,      // cuMemHostAlloc
+};
+
+struct HostMemoryRange {
+  Address base = 0;
+  Bytes size = 0;
+  HostOrigin origin = HostOrigin::Driver;
+  // Of a guarded buffer:
+  Bytes lead = 0;   // what its first page has before the base
+  Bytes guard = 0;  // as much without access lies before its pages, and after them; else 0
+
+  [[nodiscard]] Address first_page() const { return base - lead; }
+
+  [[nodiscard]] Address end() const { return base + size; }
+
+  // Its pages, or what guards them.
+  [[nodiscard]] bool is_around(Address address) const {
+    return address >= first_page() - guard && address < end() + guard;
+  }
+};
 
 class HostMemory {
  public:

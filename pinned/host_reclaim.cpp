@@ -54,7 +54,7 @@ Status HostReclaim::give_back(Nanoseconds idle_before,
     returning_.erase(std::find(returning_.begin(), returning_.end(), item.from->context));
     if (!status.ok()) {  // the segment stays in its pool, to be used or released later
       if (lives) result = status;
-      item.from->add(item.range);
+      item.from->put_back(item.range);
       continue;
     }
     ++*returned;
@@ -83,7 +83,7 @@ bool HostReclaim::drain_apart(const Lock& lock, Nanoseconds now) {
   for (const auto& each : parts_.pools) {
     if (each->sizes != HostSizes::Apart) continue;
     each->drain(WorkInFlight(parts_.allocator).tickets_passed(), now);
-    left = left || each->limbo_bytes != 0;
+    each->each_in_limbo([&](const Block&) { left = true; });
   }
   return left;
 }
@@ -97,7 +97,8 @@ Nanoseconds HostReclaim::decay_due() {
   Lock lock(parts_.mutex);
   for (const auto& each : parts_.pools) {
     each->drain(WorkInFlight(parts_.allocator).tickets_passed(), now);
-    since = std::min(since, each->idle_since());
+    for (const auto& [base, segment] : each->segments())
+      if (segment.wholly_free()) since = std::min(since, segment.idle_since);
   }
   return since == kNever ? kNever : since + parts_.config.pinned_decay * kSecond;
 }
@@ -142,7 +143,9 @@ bool HostReclaim::forget_pools(CUcontext context) {
       continue;
     }
     parts_.streams.forget(lock, each);
-    each.take_all_segments(&ranges);
+    for (const auto& [base, segment] : each.segments())
+      ranges.push_back(segment.memory);
+    each.end();
     it = parts_.pools.erase(it);
   }
   for (const HostMemoryRange& range : ranges) {

@@ -7,7 +7,7 @@
 #include "allocator/base/config.hpp"
 #include "allocator/base/driver.hpp"
 #include "allocator/base/mutex.hpp"
-#include "pinned/host_request.hpp"
+#include "pinned/host_pool.hpp"
 
 #include <memory>
 #include <vector>

@@ -10,21 +10,16 @@
 #include <utility>
 
 namespace custash {
-namespace {
 
-constexpr std::uint64_t kNoTicket = ~0ULL;  // a ticket that never passes
-
-}  // namespace
-
-void NamedStreams::name(const Lock& lock, HostBlock* block, CUstream stream, NullStream null) {
+void NamedStreams::name(const Lock& lock, Block* block, CUstream stream, NullStream null) {
   mutex_.assert_held(lock);
   auto& named = streams_[block];
   const StreamUse name(stream, null);
   if (std::find(named.begin(), named.end(), name) == named.end()) named.push_back(name);
-  block->tracked = true;
+  block->marks.shared_streams = true;
 }
 
-std::vector<NamedStreams::StreamUse> NamedStreams::named_for(HostBlock* block) {
+std::vector<NamedStreams::StreamUse> NamedStreams::named_for(Block* block) {
   Lock lock(mutex_);
   const auto it = streams_.find(block);
   return it != streams_.end() ? it->second : std::vector<StreamUse>();
@@ -32,29 +27,23 @@ std::vector<NamedStreams::StreamUse> NamedStreams::named_for(HostBlock* block) {
 
 void NamedStreams::put_behind(const Lock& lock, Uses leaving) {
   mutex_.assert_held(lock);
-  CUSTASH_ASSERT(leaving.block->state == HostBlockState::Busy && leaving.block->tracked);
-  streams_.erase(leaving.block);
-  leaving.pool->put_in_limbo(leaving.block, kNoTicket);
+  CUSTASH_ASSERT(leaving.block->state == BlockState::Busy && leaving.block->marks.any());
+  forget(lock, leaving.block);
+  HostPool::of(*leaving.block).put_in_limbo(leaving.block, Position::end().count);
   behind_streams_.push_back(std::move(leaving));
 }
 
-bool NamedStreams::any_behind(const Lock& lock, CUcontext only) const {
+void NamedStreams::forget(const Lock& lock, Block* block) {
   mutex_.assert_held(lock);
-  return std::any_of(behind_streams_.begin(), behind_streams_.end(), [&](const Uses& uses) {
-    return only == nullptr || uses.pool->context == only;
-  });
-}
-
-void NamedStreams::forget(const Lock& lock, HostBlock* block) {
-  mutex_.assert_held(lock);
-  streams_.erase(block);
+  if (std::exchange(block->marks.shared_streams, false)) streams_.erase(block);
 }
 
 void NamedStreams::forget(const Lock& lock, const HostPool& pool) {
   mutex_.assert_held(lock);
-  std::erase_if(behind_streams_, [&](const Uses& uses) { return uses.pool == &pool; });
+  std::erase_if(behind_streams_,
+                [&](const Uses& uses) { return &HostPool::of(*uses.block) == &pool; });
   std::erase_if(streams_,
-                [&](const auto& entry) { return entry.first->segment->pool == &pool; });
+                [&](const auto& entry) { return &HostPool::of(*entry.first) == &pool; });
 }
 
 // The events are queried without the lock. Meanwhile a context may end, and its buffers with
@@ -77,10 +66,9 @@ void NamedStreams::poll() {
   Lock lock(mutex_);
   std::erase_if(behind_streams_, [&](const Uses& uses) {
     if (std::find(safe.begin(), safe.end(), uses.buffer_id) == safe.end()) return false;
-    CUSTASH_ASSERT(uses.block->state == HostBlockState::InLimbo && uses.block->tracked);
-    CUSTASH_ASSERT(uses.block->ticket == kNoTicket && uses.block->buffer_id == uses.buffer_id);
-    uses.block->tracked = false;
-    uses.block->ticket = 0;
+    CUSTASH_ASSERT(uses.block->reuse_after.plain == Position::end());
+    CUSTASH_ASSERT(uses.block->buffer_id == uses.buffer_id);
+    HostPool::of(*uses.block).make_safe(uses.block);
     return true;
   });
 }

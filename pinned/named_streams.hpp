@@ -7,7 +7,6 @@
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
 #include "allocator/order/event.hpp"
-#include "pinned/host_block.hpp"
 
 #include <cstdint>
 #include <unordered_map>
@@ -16,14 +15,16 @@
 
 namespace custash {
 
+struct Block;
+struct HostPool;
+
 class NamedStreams {
  public:
   using StreamUse = std::pair<CUstream, NullStream>;
 
   // A buffer that is being freed, and its uses by named streams.
   struct Uses {
-    HostBlock* block = nullptr;
-    HostPool* pool = nullptr;
+    Block* block = nullptr;
     std::uint64_t buffer_id = 0;
     std::vector<HostUse> streams;
   };
@@ -31,20 +32,18 @@ class NamedStreams {
   explicit NamedStreams(Mutex& mutex) : mutex_(mutex) {}
 
   // `stream` uses the block, which is in use.
-  void name(const Lock& lock, HostBlock* block, CUstream stream, NullStream null);
-  std::vector<StreamUse> named_for(HostBlock* block) EXCLUDES(mutex_);
+  void name(const Lock& lock, Block* block, CUstream stream, NullStream null);
+  std::vector<StreamUse> named_for(Block* block) EXCLUDES(mutex_);
   // Puts the block in limbo, until poll() finds all its uses over.
   void put_behind(const Lock& lock, Uses leaving);
-  // Of one context, or of all (null).
-  [[nodiscard]] bool any_behind(const Lock& lock, CUcontext only) const;
-  void forget(const Lock& lock, HostBlock* block);
+  void forget(const Lock& lock, Block* block);
   void forget(const Lock& lock, const HostPool& pool);
 
   void poll() EXCLUDES(mutex_);
 
  private:
   Mutex& mutex_;
-  std::unordered_map<HostBlock*, std::vector<StreamUse>> streams_
+  std::unordered_map<Block*, std::vector<StreamUse>> streams_
       GUARDED_BY(mutex_);                                // named for buffers in use
   std::vector<Uses> behind_streams_ GUARDED_BY(mutex_);  // in limbo, behind such streams
 };

@@ -8,7 +8,7 @@
 
 #include "allocator/base/units.hpp"
 #include "pinned/first_touch.hpp"
-#include "pinned/host_block.hpp"
+#include "pinned/host_memory.hpp"
 
 #include <atomic>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Arena: the segments of one pool, for large requests or for slabs. Its BlockHeap keeps their
-// blocks. Arena plans growth into holes and the return of pages, and keeps count of what is
-// mapped. It makes no driver call. Guarded by the lock of its ContextCache.
+// Arena: the segments of one pool, for large requests, for slabs or for pinned memory. Its
+// BlockHeap keeps their blocks. Arena plans growth into holes and the return of pages, and
+// keeps count of what is mapped. It makes no driver call. Guarded by the lock of its cache.
 #pragma once
 
 #include "allocator/base/stats.hpp"
@@ -105,6 +105,8 @@ class Arena {
   // them back where the driver refuses.
   std::vector<Segment*> take_free_segments(TrimRequest& trim_request);
   void put_back(Segment* segment);
+  // Removes a segment that is one free block, or one in limbo.
+  void take_free(Segment* segment);
   [[nodiscard]] bool has_free_segment() const;
 
   // From now on addresses whose pages were returned stay unused, up to this many bytes.
@@ -148,7 +150,6 @@ class Arena {
 
  private:
   void rest(Block* block);
-  void take_free(Segment* segment);
   void enter_pages(const Growth& growth, const std::vector<Page>& pages);
   bool carve_pages(Block* block, Bytes most, const Aliases* staying, PageReturn* out);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // BlockHeap: the blocks of an arena: handed out, free, and in limbo. It does best fit, split
-// and coalesce, and makes no driver call. Owned by Arena, guarded by the lock of the
-// ContextCache.
+// and coalesce, and makes no driver call. Owned by Arena, guarded by the lock of its cache.
 #pragma once
 
 #include "allocator/base/fifo.hpp"

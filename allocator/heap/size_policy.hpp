@@ -138,13 +138,14 @@ constexpr Bytes most_bought(Bytes most) {
 // Where a block may lie in a free range: at its start; only where it touches no more pages than
 // it needs; for small blocks, only where the driver itself would have put it; for large ones,
 // only inside one page, which is one physical allocation; or only where it fills the range, so
-// that it shares no page.
-enum class Fit { Quick, FewPages, AsDriver, OnePage, OwnPages };
+// that it shares no page. Packed: anywhere, by the size alone (pinned memory).
+enum class Fit { Quick, FewPages, AsDriver, OnePage, OwnPages, Packed };
 
 // The first place in a free range from `begin` on where a block may begin. Unless `fit` is
 // Quick it touches no more pages than it needs there. Then it never keeps more of them than
 // cuMemAlloc would have taken for it.
 constexpr Address place(Address begin, Bytes bytes, Fit fit) {
+  if (fit == Fit::Packed) return begin;
   begin = align_up(begin, alignment_of(bytes));
   return fit == Fit::Quick || begin % kPageBytes + bytes <= align_up(bytes, kPageBytes)
              ? begin

@@ -20,15 +20,22 @@ namespace {
 constexpr Bytes kMostAtRest = 64_MiB;
 constexpr std::size_t kMostBuffersAtRest = 1024;
 
+Bytes resting_bytes(const HostPool& pool) {
+  Bytes sum = 0;
+  for (const Block* block : pool.resting())
+    sum += block->size;
+  return sum;
+}
+
 // Releasing the buffers that came to rest up to the returned time leaves at most `stay` bytes
 // and `buffers` buffers at rest.
 Nanoseconds rest_until(const HostPool& pool, Bytes stay, std::size_t buffers) {
   std::vector<std::pair<Nanoseconds, Bytes>> resting;
-  for (const auto& [base, segment] : pool.segments())
-    if (segment->wholly_free()) resting.emplace_back(segment->idle_since, segment->memory.size);
+  for (const Block* block : pool.resting())
+    resting.emplace_back(static_cast<HostSegment*>(block->segment)->idle_since, block->size);
   std::sort(resting.begin(), resting.end());
   Nanoseconds until = 0;
-  Bytes left = pool.resting_bytes;
+  Bytes left = resting_bytes(pool);
   std::size_t count = resting.size();
   for (const auto& [since, bytes] : resting) {
     if (left <= stay && count <= buffers) break;
@@ -106,7 +113,7 @@ void HostGuards::collect() {
     Lock lock(parts_.mutex);
     for (const auto& each : parts_.pools) {
       if (each->sizes != HostSizes::Apart) continue;
-      if (each->resting_bytes > kMostAtRest || each->resting() > kMostBuffersAtRest)
+      if (resting_bytes(*each) > kMostAtRest || each->resting().size() > kMostBuffersAtRest)
         until = std::max(until, rest_until(*each, kMostAtRest / 2, kMostBuffersAtRest / 2));
     }
   }
@@ -139,8 +146,8 @@ void HostGuards::look_at_all() {
     for (const auto& each : parts_.pools) {
       if (each->sizes != HostSizes::Apart) continue;
       for (const auto& [base, segment] : each->segments()) {
-        const HostBlock& block = segment->blocks.begin()->second;
-        if (block.state == HostBlockState::Used) look(segment->memory, block.requested);
+        const Block& block = *segment.first;
+        if (block.state == BlockState::Used) look(segment.memory, block.requested);
       }
     }
   }
@@ -153,8 +160,8 @@ void HostGuards::count(const Lock& lock, HostStats* stats) {
     if (each->sizes != HostSizes::Apart) continue;
     for (const auto& [base, segment] : each->segments())
       stats->guard_bytes +=
-          static_cast<std::int64_t>(segment->memory.end() - segment->memory.first_page());
-    stats->guard_resting_bytes += static_cast<std::int64_t>(each->resting_bytes);
+          static_cast<std::int64_t>(segment.memory.end() - segment.memory.first_page());
+    stats->guard_resting_bytes += static_cast<std::int64_t>(resting_bytes(*each));
   }
 }
 

@@ -154,15 +154,15 @@ struct OrderBed {
 
 struct HostBed {
   HostBed() {
-    pool.add({1_GiB, 4_MiB, HostOrigin::Driver});
-    first = pool.take_merged(64_KiB, 0, 0);
+    first = pool.take_first(pool.add({1_GiB, 4_MiB, HostOrigin::Driver}), 64_KiB);
     second = pool.take_merged(64_KiB, 0, 0);
   }
 
   HostStats stats;
-  HostPool pool{nullptr, 0, HostSizes::Small, stats};
-  HostBlock* first;
-  HostBlock* second;
+  HostBlocks blocks;
+  HostPool pool{HostRequest{nullptr, 64_KiB, 0}, stats, blocks};
+  Block* first;
+  Block* second;
 };
 
 }  // namespace custash

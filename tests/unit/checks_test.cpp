@@ -189,32 +189,31 @@ const Planted kPlanted[] = {
        gate.capture_ended();
      }},
     {"a host block's address",
-     "left == 1",
+     "block.previous != nullptr || block.segment->base == block.address",
      [](bool corrupt) {
        HostBed bed;
        bed.pool.put_in_limbo(bed.first, 0);
-       if (corrupt) bed.first->base += kAlignment;
+       if (corrupt) bed.first->address += kAlignment;
        bed.pool.drain(0, 0);
      }},
     {"a host block's neighbour",
-     "next->second.base == block->base + block->size",
+     "block.next == nullptr || block.next->address == block.end()",
      [](bool corrupt) {
        HostBed bed;
        bed.pool.put_in_limbo(bed.second, 0);
        if (corrupt) bed.second->size -= kAlignment;
        bed.pool.drain(0, 0);
      }},
-    {"a host block's place in limbo",
-     "(block->older != nullptr ? block->older->newer : oldest) == block",
+    {"a host block's state in limbo",
+     "block->state == BlockState::InLimbo && block->size == size",
      [](bool corrupt) {
        HostBed bed;
        bed.pool.put_in_limbo(bed.first, 0);
-       bed.pool.put_in_limbo(bed.second, 0);
-       if (corrupt) bed.second->older = nullptr;
+       if (corrupt) bed.first->state = BlockState::Used;
        (void)bed.pool.take_recent(64_KiB, 0);
      }},
     {"a count of pinned memory",
-     "stats_.in_use.current > 0",
+     "sign > 0 || (blocks.current > 0 && bytes.current >= size)",
      [](bool corrupt) {
        HostBed bed;
        if (corrupt) bed.stats.in_use.current = 0;

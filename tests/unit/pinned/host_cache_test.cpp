@@ -133,7 +133,7 @@ TEST_CASE("a live buffer is told of, from its first to its last byte", "[unit][h
       CHECK(info.base == at(buffer));
       CHECK(info.requested == bytes);
     }
-    if (HostPool::rounded(bytes) != bytes)
+    if (HostRequest::rounded(bytes) != bytes)
       CHECK(bed.pinned->find(at(buffer) + bytes, nullptr) == Ownership::Cached);
     CHECK(bed.pinned->overlaps(at(buffer) + bytes - 1, 1));
     CHECK(bed.pinned->overlaps(at(buffer) - 8, 9));

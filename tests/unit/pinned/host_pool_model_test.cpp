@@ -19,8 +19,7 @@ std::uint64_t seed() {
 
 class Model {
  public:
-  Model(HostSizes sizes, std::uint64_t seed)
-      : random_(seed), sizes_(sizes), pool_(nullptr, 0, sizes, stats_) {}
+  Model(HostSizes sizes, std::uint64_t seed) : random_(seed), sizes_(sizes) {}
 
   void step() {
     const auto dice = pick(100);
@@ -33,7 +32,9 @@ class Model {
       passed_ = std::min(passed_, last_);
     } else if (dice < 97) {
       pool_.drain(passed_, 0);
-      CHECK(pool_.limbo_bytes == limbo_bytes());
+      Bytes in_limbo = 0;
+      pool_.each_in_limbo([&](const Block& block) { in_limbo += block.size; });
+      CHECK(in_limbo == limbo_bytes());
     } else {
       give_back();
     }
@@ -65,42 +66,41 @@ class Model {
     const Bytes most = sizes_ == HostSizes::Small ? 1_MiB : 5_MiB;
     const Bytes least = sizes_ == HostSizes::Small ? 3585 : 1_MiB + 1;
     // Some sizes come again and again.
-    return HostPool::rounded(pick(2) == 0 ? least + pick(4) * 100'000
-                                          : least + pick(most - least));
+    return HostRequest::rounded(pick(2) == 0 ? least + pick(4) * 100'000
+                                             : least + pick(most - least));
   }
 
   void take() {
     const Bytes bytes = size();
-    HostBlock* block = pool_.take_recent(bytes, passed_);
+    Block* block = pool_.take_recent(bytes, passed_);
     if (block != nullptr) CHECK(block->size == bytes);
     if (block == nullptr) block = pool_.take_merged(bytes, passed_, 0);
     if (block == nullptr) {
       const Bytes segment = align_up(std::max<Bytes>(bytes, 2_MiB), 2_MiB);
-      pool_.add({next_, segment, HostOrigin::Driver});
+      block = pool_.take_first(pool_.add({next_, segment, HostOrigin::Driver}), bytes);
       segments_[next_] = segment;
       next_ += segment + 4_KiB * pick(2);  // neighbours, sometimes
-      block = pool_.take_merged(bytes, passed_, 0);
     }
     REQUIRE(block != nullptr);
-    CHECK(block->state == HostBlockState::Used);
+    CHECK(block->state == BlockState::Used);
     CHECK(block->size >= bytes);
-    CHECK(block->base % (sizes_ == HostSizes::Fine ? 512 : 4_KiB) == 0);
-    const auto after = used_.lower_bound(block->base);
-    if (after != used_.end()) CHECK(after->first >= block->base + block->size);
+    CHECK(block->address % (sizes_ == HostSizes::Fine ? 512 : 4_KiB) == 0);
+    const auto after = used_.lower_bound(block->address);
+    if (after != used_.end()) CHECK(after->first >= block->address + block->size);
     if (after != used_.begin()) {
       const auto before = std::prev(after);
-      CHECK(before->first + before->second->size <= block->base);
+      CHECK(before->first + before->second->size <= block->address);
     }
     // What has not passed is nobody's.
     for (const auto& [base, freed] : limbo_) {
       if (freed.ticket > passed_)
-        CHECK((base + freed.size <= block->base || block->base + block->size <= base));
+        CHECK((base + freed.size <= block->address || block->address + block->size <= base));
     }
     std::erase_if(limbo_, [&](const auto& entry) {
-      return entry.first >= block->base && entry.first < block->base + block->size;
+      return entry.first >= block->address && entry.first < block->address + block->size;
     });
     block->requested = bytes;
-    used_[block->base] = block;
+    used_[block->address] = block;
     stats_.requested_bytes.increase(static_cast<std::int64_t>(bytes));
   }
 
@@ -151,11 +151,12 @@ class Model {
   std::mt19937_64 random_;
   const HostSizes sizes_;
   HostStats stats_;
-  HostPool pool_;
+  HostBlocks blocks_;
+  HostPool pool_{HostRequest(nullptr, size(), 0), stats_, blocks_};
   Address next_ = 1_GiB;
   std::uint64_t last_ = 0;
   std::uint64_t passed_ = 0;
-  std::map<Address, HostBlock*> used_;
+  std::map<Address, Block*> used_;
   std::map<Address, InLimbo> limbo_;
   std::map<Address, Bytes> segments_;
 };
