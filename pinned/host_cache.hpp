@@ -59,10 +59,9 @@ class HostCache {
   // is free already. With option free: it may wait for results that the host could be about to
   // read, and for nothing else.
   std::optional<Status> free(void* buffer);
-  // The fast paths neither wait nor report errors: false sends the caller to the slow path.
-  // try_free() makes no driver call and needs an idle device. The other records a fence.
+  // Neither waits nor reports errors: false sends the caller to free(). On an idle device it
+  // makes no driver call, else it records fences.
   bool try_free(void* buffer);
-  bool try_free_in_flight(void* buffer);
   // Frees a buffer that is safe once the named streams are done. Without any, as free(), but it
   // never waits.
   std::optional<Status> free_behind_streams(void* buffer);

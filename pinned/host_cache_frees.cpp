@@ -59,35 +59,26 @@ std::optional<Status> HostCache::free(void* buffer) {
 bool HostCache::try_free(void* buffer) {
   const auto address = reinterpret_cast<Address>(buffer);
   if (!inside(address) || sampler_ != nullptr) return false;
-  if (!WorkInFlight(allocator_).idle() && holds(Rule::quick_frees_of_buffers_are_idle))
-    return false;
-  Lock lock(mutex_);
-  Block* block = owned(address);
-  if (block == nullptr || block->marks.any()) return false;
-  HostPool& pool = HostPool::of(*block);
-  if (!WorkInFlight(allocator_).free_would_not_wait(pool.context) &&
-      holds(Rule::quick_frees_of_buffers_wait_for_results))
-    return false;
-  pool.put_in_limbo(block, 0);
-  return true;
-}
-
-bool HostCache::try_free_in_flight(void* buffer) {
-  const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address) || sampler_ != nullptr) return false;
+  WorkInFlight work(allocator_);
+  const bool idle = work.idle() || !holds(Rule::quick_frees_of_buffers_are_idle);
   Block* block = nullptr;
   {
     Lock lock(mutex_);
     block = owned(address);
     if (block == nullptr || block->marks.any()) return false;
-    if (!WorkInFlight(allocator_).free_would_not_wait(HostPool::of(*block).context) &&
+    HostPool& pool = HostPool::of(*block);
+    if (!work.free_would_not_wait(pool.context) &&
         holds(Rule::quick_frees_of_buffers_wait_for_results))
       return false;
+    if (idle) {
+      pool.put_in_limbo(block, 0);
+      return true;
+    }
     block->state = BlockState::Busy;
   }
-  std::uint64_t ticket = 0;
   HostPool& pool = HostPool::of(*block);
-  const Status recorded = WorkInFlight(allocator_).take_ticket(pool.context, &ticket);
+  std::uint64_t ticket = 0;
+  const Status recorded = work.take_ticket(pool.context, &ticket);
   Lock lock(mutex_);
   CUSTASH_ASSERT(block->state == BlockState::Busy);
   if (recorded.ok()) {

@@ -279,10 +279,7 @@ Error hook_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
 
 Error hook_free_host(void* buffer) noexcept {
   if (buffer != nullptr && fast_core_outside_captures() != nullptr &&
-      quietly<hook_cuMemFreeHost>([&] {
-        return process::pinned().try_free(buffer) ||
-               process::pinned().try_free_in_flight(buffer);
-      })) {
+      quietly<hook_cuMemFreeHost>([&] { return process::pinned().try_free(buffer); })) {
     return kSuccess;
   }
   return forward<Error(void*)>(Call::FreeHost, CUSTASH_CALLER, buffer);

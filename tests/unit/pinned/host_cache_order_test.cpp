@@ -128,7 +128,6 @@ TEST_CASE("the quick free does not skip that wait", "[unit][host_cache_order]") 
   void* target = bed.host(kBytes);
   bed.copy_to_host(s, target, bed.malloc(kBytes), kBytes);
   CHECK_FALSE(bed.pinned->try_free(target));
-  CHECK_FALSE(bed.pinned->try_free_in_flight(target));
 }
 
 TEST_CASE(

@@ -51,11 +51,22 @@ TEST_CASE("what the fast path cannot answer it leaves alone", "[unit][host_cache
   char own = 0;
   CHECK_FALSE(bed.pinned->try_free(&own));
   CHECK_FALSE(bed.pinned->try_free(after(buffer, 1)));
-  bed.launch(bed.stream());
-  CHECK_FALSE(bed.pinned->try_free(buffer));  // a fence is due
   bed.free_host(buffer);
   CHECK_FALSE(bed.pinned->try_free(buffer));
   CHECK(bed.host_stats().in_use.current == 0);
+}
+
+TEST_CASE("the fast path of a busy device records fences, and the buffer waits for them",
+          "[unit][host_cache]") {
+  PinnedBed bed;
+  void* buffer = bed.host(4096);
+  bed.launch(bed.stream());
+  CHECK(bed.pinned->try_free(buffer));
+  CHECK_FALSE(bed.pinned->try_free(buffer));
+  CHECK(bed.host(4096) != buffer);
+  sim::run_all();
+  bed.host_stats();
+  CHECK(bed.host(4096) == buffer);
 }
 
 TEST_CASE("sizes and flags that are served", "[unit][host_cache]") {
