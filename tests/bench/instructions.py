@@ -31,6 +31,7 @@ PRELOADED = {
     ("launches", "guard:all"): 1250,
     ("launches", "check_streams:true"): 2120,
     ("pairs", ""): 595,
+    ("pinned_pairs", ""): 745,
 }
 LIBRARIES = ("libcustash.so", "libcustash-check.so")
 MARGIN = 0.10

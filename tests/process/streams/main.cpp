@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // check_streams: small programs that use memory on several streams, right or wrong in one way
 // each. Argument: which. check_streams.py knows what is to be found in each.
-// "launches N" launches a kernel so often, and "pairs N" allocates and frees a block, for
-// tests/bench/instructions.py.
+// "launches N" launches a kernel N times, "pairs N" allocates and frees a block, and
+// "pinned_pairs N" a pinned buffer, for tests/bench/instructions.py.
 #include "tests/process/streams/bed.hpp"
 
 #include <cstring>
@@ -38,6 +38,16 @@ void pairs(int count) {
   }
 }
 
+void pinned_pairs(int count) {
+  const auto allocate = resolved<CUresult(void**, std::size_t, unsigned)>("cuMemHostAlloc");
+  const auto release = resolved<CUresult(void*)>("cuMemFreeHost");
+  for (int i = 0; i < count; ++i) {
+    void* buffer = nullptr;
+    need(allocate(&buffer, kBytes, 0), "cuMemHostAlloc");
+    need(release(buffer), "cuMemFreeHost");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -58,7 +68,8 @@ int main(int argc, char** argv) {
     random_program(static_cast<unsigned>(std::atoi(argv[2])));
     return 0;
   }
-  for (const auto& [name, loop] : {std::pair("launches", &launches), {"pairs", &pairs}}) {
+  for (const auto& [name, loop] :
+       {std::pair("launches", &launches), {"pairs", &pairs}, {"pinned_pairs", &pinned_pairs}}) {
     if (std::strcmp(argv[1], name) != 0 || argc != 3) continue;
     loop(std::atoi(argv[2]));
     return 0;
