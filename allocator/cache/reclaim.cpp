@@ -33,9 +33,7 @@ void Reclaim::drain() {
 void Reclaim::forget_habits() {
   for (const auto& pool : core_.pools)
     pool->slabs.forget_refaults();
-  core_.refaults.forget();
-  core_.settling.forget();
-  core_.thefts.forget();
+  core_.policy.forget();
 }
 
 Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
