@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""package.py [BUILD-FOLDER]: the Debian package and the wheel for aarch64, as tools/package builds them, or out of a folder.
+"""The Debian package and the wheel for aarch64, as tools/package builds them.
 
 What lies in them is for that processor, needs libc alone and no newer glibc than the docs state (tests/lint/exports.py).
 Their names and control files say so, too. The command of the wheel answers under QEMU, and where auditwheel is
@@ -26,9 +26,9 @@ def run(*command):
     return done.stdout
 
 
-def make(build, out, *options):
-    options += ("--build", build) if build else ()
-    return pathlib.Path(run(f"{ROOT}/tools/package", "--arch", "aarch64", *options, "--out", out).splitlines()[-1])
+def make(kind, ending, out):
+    lines = run(f"{ROOT}/tools/package", "--arch", "aarch64", "--out", out, kind).splitlines()
+    return next(pathlib.Path(line) for line in lines if line.endswith(ending))
 
 
 def look_into(name, library, programs):
@@ -48,11 +48,11 @@ def look_into(name, library, programs):
     return max(versions)
 
 
-def check_debian_package(build, folder):
-    if not shutil.which("dpkg-deb"):
-        print("no dpkg-deb here: no Debian package")
+def check_debian_package(folder):
+    if not shutil.which("dpkg-buildpackage") or not shutil.which("dh"):
+        print("no debhelper here: no Debian package")
         return
-    package = make(build, folder)
+    package = make("deb", "_arm64.deb", folder)
     assert package.name.endswith("_arm64.deb"), package
     assert run("dpkg-deb", "-f", package, "Architecture").strip() == "arm64"
     depends = run("dpkg-deb", "-f", package, "Depends").strip()
@@ -66,8 +66,8 @@ def check_debian_package(build, folder):
               [inside / "usr/bin" / each for each in PROGRAMS])
 
 
-def check_wheel(build, folder):
-    wheel = make(build, folder, "--wheel")
+def check_wheel(folder):
+    wheel = make("wheel", ".whl", folder)
     inside = folder / "wheel"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(inside)
@@ -87,10 +87,9 @@ def check_wheel(build, folder):
 
 def main():
     skip_where_something_lacks()
-    build = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory() as folder:
-        check_debian_package(build, pathlib.Path(folder))
-        check_wheel(build, pathlib.Path(folder))
+        check_debian_package(pathlib.Path(folder))
+        check_wheel(pathlib.Path(folder))
 
 
 main()

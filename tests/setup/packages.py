@@ -153,7 +153,7 @@ class Pip(Ways):
               env=simulated())
         (wheel,) = self.folder.glob("*.whl")
         env = simulated(PIPX_HOME=str(self.folder / "home"), PIPX_BIN_DIR=str(self.folder / "bin"), PIP_NO_INDEX="1")
-        built("pipx", "install", "--python", python, "--pip-args", "--no-deps", wheel, env=env)
+        built("pipx", "install", "--python", python, "--pip-args=--no-deps", wheel, env=env)
         self.compare(self.folder / "bin/custash", "pipx install")
 
 
