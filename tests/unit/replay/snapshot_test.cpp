@@ -107,7 +107,7 @@ TEST_CASE("a pickle that is none is refused with the byte", "[snapshot]") {
       {"\x80\x04N(e.", "does not hold any"},
       {"\x80\x04(e.", "nothing to add to"},
       {"\x80\x04Ne.", "no mark"},
-      {"\x80\x04h\x07.", "never kept"},
+      {"\x80\x04h\x07.", "never stored"},
       {"\x80\x04\x8c\xffxyz.", "too early"},
       {"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "too early"},
       {"\x80\x04\x8a\x09"s + std::string(8, '\0') + "\x01.", "64 bits"},
