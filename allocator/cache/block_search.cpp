@@ -75,7 +75,7 @@ Address BlockSearch::take_from(Pool& pool,
     pool.slabs.drain(request.size_class, reuse_limits.passed);
     SmallRef ref = pool.slabs.take(request.size_class, reuse_limits);
     const bool slabs = cuts_slabs(request);
-    if (!ref && slabs) ref = cut_slab(pool, request, reuse_limits);
+    if (!ref && (slabs || alone(request))) ref = cut_slab(pool, request, reuse_limits);
     if (ref && request.thread_cache != nullptr)
       thread_caches_.refill(*request.thread_cache, pool, request, reuse_limits);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
@@ -157,7 +157,13 @@ bool BlockSearch::cuts_slabs(const Request& request) {
   return pool_of(request.stream_state)
       .cuts_slabs(request.size_class,
                   core_.headroom.fit(),
-                  core_.policy.settling.settled(core_.stats.requests()));
+                  core_.settling.settled(core_.stats.requests()));
+}
+
+// There was no other request. So a slab in a free page costs no driver call.
+bool BlockSearch::alone(const Request& request) const {
+  return core_.headroom.fit() == Fit::Quick &&
+         core_.settling.in_a_row(request.size_class) >= core_.config.slabs_after;
 }
 
 SmallRef BlockSearch::cut_slab(Pool& pool,
@@ -209,14 +215,18 @@ Address BlockSearch::hand_out(const Request& request, const BlockRef& found) {
     (void)core_.timeline.find_free_event(
         *reuse_after.stream, reuse_after.ordered, &request.wait->free_event);
   }
-  if (!found.small && request.bytes <= kSmallLimit)
-    ++pool_of(request.stream_state).whole_blocks[index(size_class(request.bytes))];
+  if (!found.small) {
+    const bool small = request.bytes <= kSmallLimit;
+    const SizeClass of = small ? size_class(request.bytes) : SizeClass::Large;
+    core_.settling.handed_out(of);
+    if (small) ++pool_of(request.stream_state).whole_blocks[index(of)];
+  }
   core_.stats.count_owned(stat_pool(found.kind()),
                           found.block_bytes(),
                           static_cast<std::int64_t>(request.bytes),
                           1);
   core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), 1);
-  core_.policy.settling.in_use(core_.stats.allocated_bytes[0].peak, core_.stats.requests());
+  core_.settling.in_use(core_.stats.allocated_bytes[0].peak, core_.stats.requests());
   return found.small ? found.small.address() : found.large->address;
 }
 

@@ -32,6 +32,7 @@ class BlockSearch {
 
   // Whether the request is served from slabs.
   [[nodiscard]] bool cuts_slabs(const Request& request) REQUIRES(cache_lock);
+  [[nodiscard]] bool alone(const Request& request) const REQUIRES(cache_lock);
   // Hands out a block of new memory.
   Address hand_out_new(Pool& pool, Block* block, const Request& request) REQUIRES(cache_lock);
 

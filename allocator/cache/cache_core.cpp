@@ -41,7 +41,7 @@ Pool& CacheCore::add_pool() {
   filled_small.expect(number);
   filled_large.expect(number);
   pools.push_back(std::make_unique<Pool>(stats,
-                                         policy.refaults,
+                                         refaults,
                                          config.slabs_after,
                                          PoolMember{&filled_small, number},
                                          PoolMember{&filled_large, number}));

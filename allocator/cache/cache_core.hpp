@@ -6,10 +6,14 @@
 #include "allocator/cache/cache_lock.hpp"
 #include "allocator/cache/cache_shared.hpp"
 #include "allocator/cache/peer_access.hpp"
-#include "allocator/heap/memory_policy.hpp"
+#include "allocator/heap/mapping_cost.hpp"
+#include "allocator/heap/move_rate.hpp"
 #include "allocator/heap/pool_set.hpp"
+#include "allocator/heap/refaults.hpp"
 #include "allocator/heap/request.hpp"
 #include "allocator/heap/reuse_after.hpp"
+#include "allocator/heap/settling.hpp"
+#include "allocator/heap/thefts.hpp"
 #include "allocator/memory/headroom.hpp"
 #include "allocator/order/timeline.hpp"
 
@@ -73,7 +77,11 @@ struct CacheCore {
   // From a cache line of its own on: hits read the members before it.
   alignas(64) Mutex mutex{LockRank::Context};
   DeviceStats stats GUARDED_BY(cache_lock);
-  MemoryPolicy policy GUARDED_BY(cache_lock);
+  Settling settling GUARDED_BY(cache_lock);
+  Refaults refaults GUARDED_BY(cache_lock);
+  Thefts thefts GUARDED_BY(cache_lock);
+  MoveRate move_rate GUARDED_BY(cache_lock);
+  MappingCost mapping_cost GUARDED_BY(cache_lock);
   PoolSet filled_small GUARDED_BY(cache_lock);
   PoolSet filled_large GUARDED_BY(cache_lock);
   std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls

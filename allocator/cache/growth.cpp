@@ -92,14 +92,13 @@ bool MemoryGrowth::moved_too_often(const Request& request) {
            (owner.segment != nullptr && owner.segment->arena->kind() == SizeKind::Small);
   };
   const std::int64_t now = core_.stats.requests();
-  return core_.policy.refaults.paid_off(
-      size_of(request), now, core_.policy.settling.settled(now), lives);
+  return core_.refaults.paid_off(size_of(request), now, core_.settling.settled(now), lives);
 }
 
 void MemoryGrowth::note_got(const Request& request, Address address) {
   const BlockRef found = freed_.locate(address);
   CUSTASH_ASSERT(found);
-  core_.policy.refaults.got(
+  core_.refaults.got(
       size_of(request),
       {.address = address, .buffer_id = found.buffer_id(), .when = core_.stats.requests()});
 }
@@ -108,7 +107,7 @@ void MemoryGrowth::note_got(const Request& request, Address address) {
 // `share` of it, plus the bytes that searches missed.
 Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   const Bytes most = most_in_use(core_.stats, request);
-  const Bytes allowed = most + most / share + core_.policy.refaults.allowed();
+  const Bytes allowed = most + most / share + core_.refaults.allowed();
   const Bytes now_held = held(core_.stats);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
   return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
@@ -123,7 +122,7 @@ Bytes MemoryGrowth::excess(const Request& request) {
 }
 
 bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, Growth* out) {
-  const bool cheap = core_.policy.mapping_cost.is_small(now);
+  const bool cheap = core_.mapping_cost.is_small(now);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const ReuseLimits asked =
       core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
@@ -171,7 +170,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
     if (holds(Rule::moved_pages_wait_as_before))
       out->block->reuse_after.join(move.item.block->reuse_after, asked.passed);
   }
-  if (handles != 0) core_.policy.refaults.moved(size_of(request), handles);
+  if (handles != 0) core_.refaults.moved(size_of(request), handles);
   Bytes made = moved < need ? need - moved : 0;
   if (made != 0 && core_.headroom.fit() == Fit::Quick)
     made = std::clamp(slack(arena, held(core_.stats), room_to_make(request, kShareAhead)),
@@ -238,12 +237,12 @@ Status MemoryGrowth::grow_range(Pool& pool,
       stale_.add(move.item.block, move.item.pages);
       core_.stats.num_pages_moved += static_cast<std::int64_t>(move.item.pages.size());
     }
-    core_.policy.refaults.allow(growth.bought);
+    core_.refaults.allow(growth.bought);
     const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
     *out = search_.hand_out_new(pool, arena.commit_growth(growth, mapped, bytes), request);
     note_got(request, *out);
     // Moves and what is bought for them come from the rounds of a program, not from its growth.
-    if (growth.made != 0 && growth.bought == 0) core_.policy.settling.memory_came();
+    if (growth.made != 0 && growth.bought == 0) core_.settling.memory_came();
   });
 }
 
@@ -295,6 +294,7 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
   }
   std::vector<CUdevice> late;  // peers that came during map()
   const Nanoseconds mapped_at = core_.driver.now();
+  bool often = false;
   {
     CacheLock lock(core_.mutex);
     if (!status.ok()) {
@@ -306,10 +306,12 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
     if (accessors.changes != now.changes && holds(Rule::new_pages_reach_new_peers))
       late = now.devices;
     core_.headroom.use(growth.made);
-    core_.policy.mapping_cost.note(mapped_at, mapped.size());
+    core_.mapping_cost.note(mapped_at, mapped.size());
+    often = !moved.empty() && core_.move_rate.note(mapped_at, moved.size());
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     commit(mapped);
   }
+  if (often) tell_moves();
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {
       core_.memory
@@ -318,6 +320,14 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
     }
   }
   return {};
+}
+
+void MemoryGrowth::tell_moves() const {
+  log(LogLevel::Warn,
+      "event=pages_move_often device=" + std::to_string(core_.device) + " pages_per_second=" +
+          std::to_string(MoveRate::kMany * 1'000'000'000 / MoveRate::kWindow) + "+ seconds=" +
+          std::to_string(MoveRate::kWindows * MoveRate::kWindow / 1'000'000'000) +
+          " reason=\"the program's sizes take turns in the same memory; custash top shows MOVES/S\"");
 }
 
 Status MemoryGrowth::add_range(Arena& arena, Bytes bytes) {

@@ -43,6 +43,7 @@ class MemoryGrowth {
       REQUIRES(cache_lock);
   [[nodiscard]] bool moved_too_often(const Request& request) REQUIRES(cache_lock);
   void note_got(const Request& request, Address address) REQUIRES(cache_lock);
+  void tell_moves() const EXCLUDES(cache_lock);
   void abandon(Arena& arena, const Growth& growth) REQUIRES(cache_lock);
   Address take_gap(Pool& pool, const Request& request) REQUIRES(cache_lock);
 

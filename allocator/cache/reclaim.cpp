@@ -33,7 +33,9 @@ void Reclaim::drain() {
 void Reclaim::forget_habits() {
   for (const auto& pool : core_.pools)
     pool->slabs.forget_refaults();
-  core_.policy.forget();
+  core_.refaults.forget();
+  core_.settling.forget();
+  core_.thefts.forget();
 }
 
 Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {

@@ -11,19 +11,6 @@
 #include <algorithm>
 
 namespace custash {
-namespace {
-
-// How many blocks of the request's size the thread cache holds.
-std::size_t ready_for(const Request& request, ThreadCache& thread_cache) {
-  if (request.small()) return thread_cache.magazine(request.size_class).count;
-  const auto* const begin = thread_cache.large.begin();
-  return static_cast<std::size_t>(
-      std::count_if(begin, begin + thread_cache.large_count, [&](const Block* block) {
-        return block->size == request.rounded;
-      }));
-}
-
-}  // namespace
 
 // The older half goes: the thread reuses its latest blocks first.
 void ThreadCaches::spill(ThreadCache& thread_cache, SizeClass size_class) {
@@ -109,43 +96,61 @@ void ThreadCaches::settle(ThreadCache& thread_cache, SizeKind request) {
   if (request == SizeKind::Large) empty_large(thread_cache);
 }
 
-ThreadCaches::Emptied ThreadCaches::empty_used(const Request* request) {
+ThreadCaches::Emptied ThreadCaches::empty_used(Bytes size) {
   const std::vector<ThreadCache*> used = take_used();
   for (ThreadCache* thread_cache : used)
     thread_cache->stats_delta.fold(core_.stats);
   Emptied emptied{.any = empty_depots()};
   for (ThreadCache* thread_cache : used) {
-    const std::size_t ready = request == nullptr ? 0 : ready_for(*request, *thread_cache);
-    emptied.ready += ready;
+    const auto of_size = static_cast<std::size_t>(
+        std::count_if(thread_cache->large.begin(),
+                      thread_cache->large.begin() + thread_cache->large_count,
+                      [&](const Block* block) { return block->size == size; }));
+    emptied.of_size += of_size;
     emptied.of_others =
-        emptied.of_others || (ready != 0 && thread_cache->owner != this_thread());
+        emptied.of_others || (of_size != 0 && thread_cache->owner != this_thread());
     emptied.any = empty(*thread_cache) || emptied.any;
     give_back(thread_cache);
   }
   return emptied;
 }
 
-// Runs before the cache makes memory for a request. It takes the ready blocks of all threads.
-// Threads that take turns would steal each other's blocks at every turn. Once that is seen, the
-// cache makes memory instead. A large block needs plenty of memory, and two threads: one thread
-// takes turns with itself on several streams.
+// Runs before the cache makes memory for a request. It takes the ready blocks of other threads
+// of the pool; a request on a stream takes those of all pools. Threads that take turns would
+// steal each other's blocks at every turn. Once that is seen, the cache makes memory instead.
 bool ThreadCaches::steal(const Request& request) {
-  const Emptied emptied = empty_used(&request);
-  if (emptied.ready == 0) return emptied.any;
-  const bool small = request.small();
-  if (!small && (!emptied.of_others || core_.headroom.fit() != Fit::Quick ||
-                 core_.headroom.left(core_.budget) < kPlenty + request.rounded))
-    return true;
+  const Emptied emptied = empty_used(request.rounded);
+  if (!emptied.any) return false;
+  if (!request.small()) return !contended(request, emptied);
+  const bool named = request.stream_state != nullptr;
+  const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
+  const std::size_t takers = named ? std::min(by_owner_.size(), worth)
+                                   : std::size_t{core_.pools.front()->thread_caches};
+  std::size_t ready = 0;
+  const PoolSet& filled = core_.filled_small;
+  for (std::size_t i = filled.next(0); i < (named ? PoolSet::none() : 1);
+       i = filled.next(i + 1))
+    ready += core_.pools[i]->slabs.ready(request.size_class, takers);
+  if (takers < 2 || ready == 0) return true;
+  SlabHeap& record = core_.pools.front()->slabs;
+  if (record.contended(request.size_class, ready, takers)) return false;
+  record.note_stolen(request.size_class);
+  return true;
+}
+
+// Large blocks: only where plenty is left, and never for one thread that takes turns with
+// itself on several streams.
+bool ThreadCaches::contended(const Request& request, const Emptied& emptied) {
+  if (!emptied.of_others || core_.headroom.fit() != Fit::Quick ||
+      core_.headroom.left(core_.budget) < kPlenty + request.rounded)
+    return false;
   const std::size_t takers = request.stream_state != nullptr
                                  ? by_owner_.size()
                                  : std::size_t{core_.pools.front()->thread_caches};
-  const Bytes size = small ? class_bytes(request.size_class) : request.rounded;
-  const std::size_t blocks = small ? kSlabBytes / size : 1;
-  if (!core_.policy.thefts.paid_off(
-          size, blocks, emptied.ready, takers, core_.stats.requests()))
-    return true;
-  core_.policy.refaults.allow(small ? kSlabBytes : size);
-  return false;
+  const bool paid =
+      core_.thefts.paid_off(request.rounded, emptied.of_size, takers, core_.stats.requests());
+  if (paid) core_.refaults.allow(request.rounded);
+  return paid;
 }
 
 bool ThreadCaches::empty_depots() {

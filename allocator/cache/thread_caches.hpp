@@ -42,9 +42,9 @@ class ThreadCaches {
   void abandon() REQUIRES(cache_lock);
 
   // Everything of all threads goes to its pool. True: there was something.
-  bool empty_all() REQUIRES(cache_lock) { return empty_used(nullptr).any; }
+  bool empty_all() REQUIRES(cache_lock) { return empty_used(0).any; }
 
-  // The same, for a request; false also if memory is rather made for it.
+  // The same, for a request; false also where memory is rather made for it.
   bool steal(const Request& request) REQUIRES(cache_lock);
   bool empty_depots() REQUIRES(cache_lock);
 
@@ -57,11 +57,13 @@ class ThreadCaches {
   // What was there to empty.
   struct Emptied {
     bool any = false;
-    std::size_t ready = 0;   // blocks of the request's size
-    bool of_others = false;  // one of them was another thread's
+    std::size_t of_size = 0;  // large blocks of the size asked about
+    bool of_others = false;   // one of them was another thread's
   };
 
-  Emptied empty_used(const Request* request) REQUIRES(cache_lock);
+  Emptied empty_used(Bytes size) REQUIRES(cache_lock);
+  [[nodiscard]] bool contended(const Request& request, const Emptied& emptied)
+      REQUIRES(cache_lock);
   bool empty(ThreadCache& thread_cache) REQUIRES(cache_lock);
   void empty_large(ThreadCache& thread_cache) REQUIRES(cache_lock);
   void return_block(const BlockRef& found) REQUIRES(cache_lock);

@@ -105,6 +105,7 @@ inline constexpr Bytes kHandleBytes = 32_MiB;
 inline constexpr Bytes kFineHandleBytes = 18_MiB;
 inline constexpr Bytes kShareLost = 32;  // of the most ever in use; beyond it, much is lost
 inline constexpr Bytes kHandlesAtMost = 128;  // that the most ever in use is made of
+inline constexpr Bytes kShareBought = 64;
 
 // The handle size for new pages when about `left` bytes are left on the device. The driver
 // charges per handle (about 25 µs with its access, whatever its size). Only handles that are
@@ -129,6 +130,11 @@ constexpr Bytes finest_handle_bytes(Bytes most) {
   return std::max(align_down(most / kHandlesAtMost, kPageBytes), kPageBytes);
 }
 
+// What may then be made in place of moves.
+constexpr Bytes most_bought(Bytes most) {
+  return std::max(most / kShareBought, kHandleBytes);
+}
+
 // Where a block may lie in a free range: at its start; only where it touches no more pages than
 // it needs; for small blocks, only where the driver itself would have put it; for large ones,
 // only inside one page, which is one physical allocation; or only where it fills the range, so
@@ -145,5 +151,10 @@ constexpr Address place(Address begin, Bytes bytes, Fit fit) {
              ? begin
              : align_up(begin, kPageBytes);
 }
+
+// Shares of the most that was ever in use. Beyond the first, pages are moved instead of made.
+// The second limits how much is made ahead of the requests.
+inline constexpr Bytes kShareBeforeMoves = 128;
+inline constexpr Bytes kShareAhead = 64;
 
 }  // namespace custash

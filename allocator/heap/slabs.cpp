@@ -258,6 +258,22 @@ void SlabHeap::pages_wanted() {
   refaults_.wanted(&pages_, kSlabBytes, stats_.requests());
 }
 
+void SlabHeap::note_stolen(SizeClass size_class) {
+  made(size_class).stolen = stats_.requests();
+}
+
+bool SlabHeap::contended(SizeClass size_class, std::size_t ready, std::size_t takers) {
+  Class& of = made(size_class);
+  const bool soon = of.stolen >= 0 && Refaults::soon(of.stolen, stats_.requests());
+  of.stolen = -1;
+  const Bytes of_one = kSlabBytes / class_bytes(size_class);
+  // One more, since the first slab may only replace one that is returned for it.
+  if (!soon || ready >= takers || of.for_contention * of_one >= takers + of_one) return false;
+  ++of.for_contention;
+  refaults_.allow(kSlabBytes);
+  return true;
+}
+
 std::size_t SlabHeap::ready(SizeClass size_class, std::size_t most_slabs) const {
   if (known(size_class) == nullptr) return 0;
   const Class& of = *known(size_class);
@@ -271,8 +287,12 @@ std::size_t SlabHeap::ready(SizeClass size_class, std::size_t most_slabs) const 
 
 void SlabHeap::forget_refaults() {
   pages_ = {};
-  for (const auto& of : classes_)
-    if (of != nullptr) of->given_up = {};
+  for (const auto& of : classes_) {
+    if (of == nullptr) continue;
+    of->given_up = {};
+    of->stolen = -1;
+    of->for_contention = 0;
+  }
 }
 
 void SlabHeap::take_empty_of(SizeClass size_class,

@@ -9,8 +9,8 @@
 #include "allocator/base/stats.hpp"
 #include "allocator/heap/block.hpp"
 #include "allocator/heap/block_marks.hpp"
-#include "allocator/heap/memory_policy.hpp"
 #include "allocator/heap/pool_set.hpp"
+#include "allocator/heap/refaults.hpp"
 #include "allocator/heap/reuse_after.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -135,6 +135,12 @@ class SlabHeap {
 
   void pages_wanted();
 
+  // Blocks of the class were stolen from other threads or pools, which may need them back.
+  void note_stolen(SizeClass size_class);
+  // Whether those stole them back soon after, with `ready` blocks there. Then another slab is
+  // worth its memory, up to a block for each of `takers`.
+  bool contended(SizeClass size_class, std::size_t ready, std::size_t takers);
+
   // How many blocks of the class are ready in this many slabs.
   [[nodiscard]] std::size_t ready(SizeClass size_class, std::size_t most_slabs) const;
 
@@ -150,12 +156,14 @@ class SlabHeap {
 
  private:
   struct Class {
-    std::vector<Slab*> slabs;       // all
-    std::vector<Slab*> with_ready;  // the last ones are tried first
-    Fifo<SmallRef> limbo;           // by rising position
-    std::vector<Slab*> spare;       // recycled
-    std::size_t empties = 0;        // slabs without a used block
-    Refaults::GivenUp given_up;     // its last slab
+    std::vector<Slab*> slabs;        // all
+    std::vector<Slab*> with_ready;   // the last ones are tried first
+    Fifo<SmallRef> limbo;            // by rising position
+    std::vector<Slab*> spare;        // recycled
+    std::size_t empties = 0;         // slabs without a used block
+    Refaults::GivenUp given_up;      // its last slab
+    std::int64_t stolen = -1;        // when, as a count of requests
+    std::size_t for_contention = 0;  // slabs made for that since
   };
 
   SmallRef pop(Class& of, Slab* slab);

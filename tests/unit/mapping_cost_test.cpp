@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // While making and moving pages takes little of the time, handles are fine, and little is made
 // in place of moves.
-#include "allocator/heap/memory_policy.hpp"
+#include "allocator/heap/mapping_cost.hpp"
+
 #include "allocator/heap/size_policy.hpp"
 #include "tests/unit/bed.hpp"
 

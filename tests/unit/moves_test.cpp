@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Pages move before pages are made: where to, in what order with work in flight, and what is
 // left.
-#include "allocator/heap/memory_policy.hpp"
+#include "allocator/heap/refaults.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
