@@ -140,7 +140,7 @@ bool is_page(const Output& to) {
 
 // Where a report goes if the user names no file.
 std::string usual_report(const std::string& file) {
-  const std::string rendered = rendered_path(file);
+  std::string rendered = rendered_path(file);
   if (!rendered.empty()) return rendered;
   return file.ends_with(".html") ? file : file + ".html";  // a page is made anew
 }
