@@ -19,7 +19,7 @@ class Allocator::FreePlan {
   // The address is in this allocator's memory. If not, the driver frees it.
   [[nodiscard]] bool ours() const { return cache_ != nullptr; }
 
-  // ---- A plain free. Its steps are told in cache/context_cache.cpp.
+  // ---- A plain free. cache/context_cache.cpp describes its steps.
   bool free_quick();
   // In a process with one context: another one's work may use the block and does not count in
   // this one.

@@ -61,7 +61,7 @@ inline bool set_number(std::uint32_t* out,
   return true;
 }
 
-// Sets this field of the configuration, capped at the limit.
+// Sets this field of the configuration. Values above kMost are refused.
 template <auto kField, std::uint64_t kMost>
 bool number(Config& config, std::string_view text) {
   return set_number(&(config.*kField), text, kMost);

@@ -3,8 +3,8 @@
 // the parts.
 //
 // An allocation takes the first of these that gives a block:
-//   1. FastPath::allocate(): a block that the calling thread keeps ready. No lock, no driver
-//   call.
+//   1. FastPath::allocate(): a block that the calling thread keeps ready, without a lock or a
+//      driver call.
 //   2. take_own(): the best fit among the free blocks of the stream's own pool, if its last use
 //      is over or everything submitted from now on runs after it.
 //   3. poll() and collect_abroad(): ask the driver which fences have passed, here and on other
@@ -18,8 +18,8 @@
 //
 // A free takes the first of these that may have the block:
 //   1. FastPath::free(): to the calling thread's cache, if a fence covers it already; or
-//      free_unused(), if nothing was submitted since it was handed out. No lock, no driver
-//      call.
+//      free_unused(), if nothing was submitted since it was handed out. Both work without a
+//      lock or a driver call.
 //   2. free_fenced(): to the pool if a fence covers it (free_covered), or after a wait for
 //      results that the host may see and a fence of its own. No wait for the device.
 //   3. free_slow(): after all that the driver's own free waits for, with the driver's errors.

@@ -23,7 +23,7 @@ class ContextCache {
  public:
   ContextCache(const CacheShared& shared, CUcontext context, CUdevice device);
 
-  // ---- Allocations and frees. Their steps are told in context_cache.cpp. `stream_state` null:
+  // ---- Allocations and frees. context_cache.cpp describes their steps. `stream_state` null:
   // a plain call.
   FastPath& fast_path() { return fast_path_; }
 
@@ -111,7 +111,7 @@ class ContextCache {
   Address take_from_others(const Request& request, bool in_order) REQUIRES(cache_lock);
   bool poll(bool in_order);
 
-  FastPath fast_path_;  // first: hits need no look-up of it
+  FastPath fast_path_;  // first and by value: a hit loads no pointer to it
   CacheCore& core_ = fast_path_.core();
   FreedBlocks& freed_ = fast_path_.freed();
   ThreadCaches& thread_caches_ = fast_path_.thread_caches();

@@ -2,7 +2,7 @@
 // FastPath: the calling thread's thread cache answers, without a shared lock and without a
 // driver call. It decides as BlockSearch::take() and FreedBlocks::finish() do for ready blocks.
 // All other calls take the slow path. It owns the parts of a ContextCache that a hit needs.
-// Callers of what it has in line include fast_path_inline.hpp.
+// Its inline functions are in fast_path_inline.hpp.
 #pragma once
 
 #include "allocator/cache/copies_abroad.hpp"
@@ -18,7 +18,7 @@ class FastPath {
   // 0 or false: the thread cache is not enough.
   Address allocate(ThreadCache& thread_cache, Bytes bytes);
   bool free(ThreadCache& thread_cache, const PageOwner& owner, Address address);
-  // Of a block that nobody can have used since it was handed out.
+  // For a block that cannot have been used since it was handed out.
   bool free_unused(ThreadCache& thread_cache, const PageOwner& owner, Address address);
 
   // Whether there is anything that a free waits for.
@@ -41,10 +41,10 @@ class FastPath {
  private:
   enum class Stored { Yes, NoRoom, NotOwned };
 
-  // Of a free that leaves the block's ReuseAfter as it is.
+  // For a free that leaves the block's ReuseAfter as it is.
   static constexpr Position kAsBefore = Position::end();
   static constexpr std::uint64_t kIdsAtOnce = 1024;
-  static constexpr std::uint32_t kHitsPerLook = 4096;
+  static constexpr std::uint32_t kHitsPerLook = 4096;  // at the clock
 
   static std::uint64_t new_buffer_id_of(ThreadCache& thread_cache);
   static void set_reuse_after(ReuseAfter* reuse_after,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// FastPath: what its callers have in line. Proved: tests/models/peers.pml,
+// FastPath: its inline functions. Proved: tests/models/peers.pml,
 // tests/models/reuse.pml, tests/models/thread_cache.pml and tests/models/unpaid.pml.
 #pragma once
 

@@ -45,8 +45,6 @@ struct Magazine {
 struct alignas(128) ThreadCache {
   static constexpr std::uint32_t kLarge = 8;
   static constexpr Bytes kLargeBytes = 1_GiB;
-  static constexpr std::uint64_t kIdsAtOnce = 1024;
-  static constexpr std::uint32_t kHitsPerLook = 4096;  // at the clock
 
   // Which thread's, and of which pool: written by its thread, or under the cache's lock while
   // the thread has no way to it.
@@ -65,8 +63,8 @@ struct alignas(128) ThreadCache {
   std::array<Block*, kLarge> large;  // the latest last
   std::uint32_t large_count = 0;
   Bytes large_bytes = 0;
-  // The large sizes that the thread has asked for, each as one bit. It does not keep blocks of
-  // other threads: a thread that only frees would take them from those that allocate.
+  // The large sizes that the thread has requested, each as one bit. It keeps no blocks of other
+  // sizes: a thread that only frees would take them from the threads that allocate.
   std::uint64_t large_sizes = 0;
   StatsDelta stats_delta;
   std::uint64_t next_id = 0, last_id = 0;  // buffer ids that are this thread cache's to give

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // HostVisibleWork: submissions whose results the host may read. A free waits for those, as
-// option free: says. Each gets an event, until a limit of events that no free has needed. From
-// then on the next free waits for everything, once. Also the calls under way whose kernels the
+// option free: says. Each gets an event, until too many have come that no free has waited for:
+// then the next free waits for everything, once. Also the calls under way whose kernels the
 // host may hand memory while they run.
 //
 // The streams are guarded by the timeline's lock, the rest is atomic.
