@@ -103,10 +103,11 @@ unsigned take(std::uint64_t* out, unsigned most) noexcept {
     const Interpreter* const python = interpreter();
     if (python == nullptr || python->is_initialized() == 0) return 0;
     python::Thread* const self = python->this_thread();
-    python::Thread* const current = python->current();
-    if (current != nullptr && current != self) return 0;  // another interpreter's
     const unsigned known = python::own_frames(self, out, most);
     if (known != python::kUnknown) return known;
+    // Another interpreter's; in Python 3.11 perhaps only another thread's.
+    python::Thread* const current = python->current();
+    if (current != nullptr && current != self) return 0;
     if (current == nullptr) return python::ask(*python, walk, out, most);
     if (python->error() != nullptr) return 0;  // not to be touched
     Object* const frame = python->frame();
