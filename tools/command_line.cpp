@@ -109,7 +109,8 @@ void add_run(CLI::App& app, RunOptions* options) {
   // For the usage line only: split_off_program() has taken these words away.
   command->add_option(
       "program", options->program, "after --: the program to start, and its arguments");
-  command->footer(kRunHelp + options_help() + kRunExitCodes);
+  command->footer(kRunHelp + options_help(false) + "\nAdvanced:\n" + options_help(true) +
+                  kRunExitCodes);
 }
 
 void add_doctor(CLI::App& app, doctor::CommandOptions* options, const HelpTexts& help) {

@@ -23,6 +23,6 @@ std::string options_in_force(std::string_view environment, std::string_view give
 // As people read them, written from the table that the library parses with: a page in Markdown
 // (docs/options.md is its output, a lint test compares) and a list for --help.
 std::string options_page();
-std::string options_help();
+std::string options_help(bool advanced);
 
 }  // namespace custash

@@ -23,10 +23,7 @@ constexpr std::string_view kIntroduction =
     "\n"
     "Sizes are powers of 1,024: `K`, `KB` and `KiB` are the same, and `1.5G` is 1536 MiB. "
     "Percent and\n"
-    "seconds may carry their unit (`10%`, `10s`). `neighbors` is `neighbours`.\n"
-    "\n"
-    "| option | default | values | what it does |\n"
-    "| --- | --- | --- | --- |\n";
+    "seconds may carry their unit (`10%`, `10s`). `neighbors` is `neighbours`.\n";
 
 // A bar inside a cell would end it.
 std::string cell(std::string_view text) {
@@ -66,16 +63,24 @@ std::string wrapped(std::string_view words) {
 
 std::string options_page() {
   std::string page(kIntroduction);
-  for (const OptionRow& row : option_rows()) {
-    page += "| `" + std::string(row.name) + "` | " + quoted(row.default_value) + " | " +
-            values(row) + " | " + cell(row.help) + " |\n";
+  for (const bool advanced : {false, true}) {
+    page += advanced ? "\n## Advanced\n\n| option | default | values | what it does | for |\n"
+                     : "\n| option | default | values | what it does |\n";
+    page += advanced ? "| --- | --- | --- | --- | --- |\n" : "| --- | --- | --- | --- |\n";
+    for (const OptionRow& row : option_rows()) {
+      if (row.advanced.empty() == advanced) continue;
+      page += "| `" + std::string(row.name) + "` | " + quoted(row.default_value) + " | " +
+              values(row) + " | " + cell(row.help) + " |";
+      page += advanced ? " " + cell(row.advanced) + " |\n" : "\n";
+    }
   }
   return page;
 }
 
-std::string options_help() {
+std::string options_help(bool advanced) {
   std::string text;
   for (const OptionRow& row : option_rows()) {
+    if (row.advanced.empty() == advanced) continue;
     std::string line = "  " + std::string(row.name) + ":";
     line += row.type == "path" ? "PATH" : std::string(row.range);
     constexpr std::size_t kColumn = 34;

@@ -28,7 +28,8 @@ struct Config {
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
   Pools pools = Pools::Auto;            // who serves stream-ordered calls
   bool single_stream = true;  // use stream order itself as the fence while one stream works
-  bool magazines = true;      // magazines: blocks kept ready by each thread
+  // Blocks kept ready by each thread. No option: tests set it.
+  bool thread_caches = true;
   // A size class gets slabs of its own after this many requests. Until then its blocks share
   // pages with other classes. No option: tests set it.
   std::uint32_t slabs_after = 256;
@@ -45,11 +46,10 @@ struct Config {
   bool guard_show = false;          // guard_show: findings on stderr
   std::string guard_report;         // guard_report: findings as JSON; empty: none
   bool guard_fill = false;          // guard_fill: guarded blocks begin as NaN
-  std::uint64_t guard_slack{4096};  // guard_slack: bytes looked at on each side of a block
   bool check_streams = false;       // check_streams: whether streams order uses and frees
   bool pinned = true;               // pinned: false passes pinned memory through
-  std::uint32_t pinned_threads =
-      0;  // pinned_threads: touch new pinned memory; 0: a thread a core
+  // Threads that touch new pinned memory; 0: one a core. No option: tests set it.
+  std::uint32_t pinned_threads = 0;
   std::uint64_t pinned_limit = 0;     // pinned_limit: bytes; 0: none
   std::uint32_t pinned_decay = 60;    // pinned_decay: seconds; 0: never
   std::uint32_t deep_trim_after = 0;  // deep_trim_after: seconds; 0: never by itself
@@ -58,7 +58,6 @@ struct Config {
   std::uint64_t sleep_memory =
       ~std::uint64_t{0};         // sleep_memory: bytes of pageable memory; all: what there is
   std::string sleep_dir;         // sleep_dir: a folder for the rest; empty: none
-  bool sleep_check = false;      // sleep_check: compare contents at waking
   bool neighbours = true;        // neighbours: give cache to other processes, and ask them
   bool control = true;           // control: the command may reach the process
   LogLevel log = LogLevel::Off;  // log:
@@ -69,7 +68,6 @@ struct Config {
   bool detailed_stats = false;  // stats: detailed counts by call site, lifetimes, all calls
   std::uint32_t history = 0;    // history: events kept; 0: none
   std::uint32_t history_depth = 16;  // history_depth: addresses of a stack
-  bool history_python = true;        // history_python: lines of Python, too
   std::string snapshot;  // snapshot: written at exit and when memory runs out; empty: none
   std::uint32_t snapshot_signal = 0;  // snapshot_signal: number; 0: none
   bool leaks = false;                 // leaks: say at exit what is still allocated
@@ -84,6 +82,8 @@ struct OptionRow {
   std::string_view default_value;
   std::string_view range;  // "true|false", "auto|vmm|driver", "0-1000", ""
   std::string_view help;
+  // Who sets it and what it moves; empty: an option for everyone.
+  std::string_view advanced = {};
 };
 
 // Every option, in the order of docs/options.md.

@@ -35,7 +35,12 @@ const Option* find_option(std::string_view name) {
 std::string_view replacement_of_removed(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kRemoved[] = {
       {"guard_core", "let the process read the kernel log (sysctl kernel.dmesg_restrict=0)"},
+      {"guard_slack", "guard:all checks whole pages, other values 4 KiB on each side"},
       {"handle_cache", "the driver serves each cuMemCreate, as without custash"},
+      {"history_python", "call sites have lines of Python in every process that runs it"},
+      {"magazines", "each thread keeps a few blocks ready"},
+      {"pinned_threads", "one thread per core, at most 16"},
+      {"sleep_check", "keep sleep_dir on a file system with checksums of its own"},
       {"turns",
        "run such programs one after the other, or let the idle one sleep (sleep_after)"}};
   for (const auto& [removed, instead] : kRemoved)

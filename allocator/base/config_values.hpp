@@ -107,7 +107,9 @@ inline bool set_limit(Config* config, std::string_view text) {
 
 // "all", "1/1000", "1/1000@7", "1M-64M".
 inline bool set_guard(GuardChoice* guard, std::string_view text) {
-  if (choose<GuardChoice>(guard, text, {{"off", {}}, {"all", {.one_in = 1}}})) return true;
+  if (choose<GuardChoice>(
+          guard, text, {{"off", {}}, {"all", {.one_in = 1, .slack = 2U << 20U}}}))
+    return true;
   constexpr std::uint64_t kMost = 1'000'000'000;
   if (GuardChoice share; text.starts_with("1/")) {
     const auto at = text.find('@');

@@ -17,7 +17,7 @@ CacheCore::CacheCore(const CacheShared& shared,
                      CUdevice on)
     : driver(shared.driver),
       config(shared.config),
-      quick(shared.config.magazines && shared.config.single_stream &&
+      quick(shared.config.thread_caches && shared.config.single_stream &&
             shared.config.guard.on_device == nullptr),
       pages(shared.pages),
       accounts(shared.accounts),

@@ -3,7 +3,6 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
-#include "allocator/memory/checksum.hpp"
 
 #include <algorithm>
 
@@ -73,11 +72,7 @@ Status PageContents::save(HostStore& store, std::string* why) {
     status = each_part(chunk, [&](const Part&, Address from, Bytes at, Bytes size) -> Status {
       return core_.driver.memcpy_dtoh_async(host + at, from, size, on);
     });
-    if (status.ok() && (chunk.in_file() || core_.config.sleep_check)) status = stream_.wait();
-    if (status.ok() && core_.config.sleep_check) {
-      if (sums_.size() <= chunk.number) sums_.resize(chunk.number + 1);
-      sums_[chunk.number] = {chunk.bytes, checksum(host, chunk.bytes)};
-    }
+    if (status.ok() && chunk.in_file()) status = stream_.wait();
     if (status.ok() && chunk.in_file() &&
         !store.write(*chunk.piece, chunk.in_piece, chunk.bytes, why))
       status = CUDA_ERROR_OPERATING_SYSTEM;
@@ -89,42 +84,7 @@ Status PageContents::save(HostStore& store, std::string* why) {
   return status.ok() ? waited : status;
 }
 
-bool PageContents::same(const SavedChunk& chunk, const std::byte* host) const {
-  if (chunk.number >= sums_.size()) return true;
-  const Sum& before = sums_[chunk.number];
-  return before.sum == checksum(host, before.bytes);
-}
-
-// The chunk is in host memory when it returns.
-Status PageContents::bring(HostStore& store,
-                           const SavedChunk& chunk,
-                           Bytes* changed,
-                           std::string* why) {
-  const std::byte* host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
-  // A file may be read wrongly once.
-  constexpr int kReads = 3;
-  for (int i = 0; i < (chunk.in_file() ? kReads : 1); ++i) {
-    if (chunk.in_file() && !store.read(*chunk.piece, chunk.in_piece, chunk.bytes, why))
-      return CUDA_ERROR_OPERATING_SYSTEM;
-    if (same(chunk, host)) return {};
-  }
-  *changed += chunk.bytes;
-  (void)each_part(chunk, [&](const Part&, Address to, Bytes, Bytes size) -> Status {
-    try {
-      log(LogLevel::Error,
-          "event=sleeping_contents_changed address=" + std::to_string(to) + " bytes=" +
-              std::to_string(size) + " in_file=" + (chunk.in_file() ? "yes" : "no"));
-    } catch (...) {  // no memory for the line
-    }
-    return {};
-  });
-  return {};
-}
-
-Status PageContents::restore(HostStore& store,
-                             const Wanted& wanted,
-                             Bytes* changed,
-                             std::string* why) {
+Status PageContents::restore(HostStore& store, const Wanted& wanted, std::string* why) {
   const RelaxedCapture relaxed(core_.driver);
   CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -136,8 +96,10 @@ Status PageContents::restore(HostStore& store,
       return {};
     });
     if (!any) return true;
-    status = bring(store, chunk, changed, why);
-    if (!status.ok()) return false;
+    if (chunk.in_file() && !store.read(*chunk.piece, chunk.in_piece, chunk.bytes, why)) {
+      status = CUDA_ERROR_OPERATING_SYSTEM;
+      return false;
+    }
     const std::byte* const host =
         chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
     status =
@@ -154,7 +116,6 @@ Status PageContents::restore(HostStore& store,
 
 void PageContents::clear() {
   parts_.clear();
-  sums_.clear();
   portion_ = 0;
 }
 

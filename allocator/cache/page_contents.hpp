@@ -48,12 +48,6 @@ class PageContents {
   // Whether the page of that sleeper is still needed.
   using Wanted = std::function<bool(std::size_t sleeper)>;
 
-  // Of this many bytes, from the start of a chunk.
-  struct Sum {
-    Bytes bytes = 0;
-    std::uint64_t sum = 0;
-  };
-
   PageContents(CacheCore& core, CopyStream& stream) : core_(core), stream_(stream) {}
 
   bool reserve(HostStore& store, Bytes bytes, std::string* why);
@@ -79,25 +73,21 @@ class PageContents {
   // The contents of the portion are in the store when it returns.
   Status save(HostStore& store, std::string* why);
   // And back, those of all portions. After an error nothing is known of the pages; call it
-  // again. Sets `why` where the store cannot be read. Counts the bytes of chunks that have
-  // changed.
-  Status restore(HostStore& store, const Wanted& wanted, Bytes* changed, std::string* why);
+  // again. Sets `why` if the store cannot be read.
+  Status restore(HostStore& store, const Wanted& wanted, std::string* why);
   void clear();
 
  private:
   [[nodiscard]] Bytes bytes() const;
   template <typename Each>
   Status each_part(const SavedChunk& chunk, Each each) const;
-  Status bring(HostStore& store, const SavedChunk& chunk, Bytes* changed, std::string* why);
   template <typename Visit>
   bool each_chunk_of_portion(Visit visit) const;
-  [[nodiscard]] bool same(const SavedChunk& chunk, const std::byte* host) const;
 
   CacheCore& core_;
   Parts parts_;
   SavedBytes saved_;
-  Bytes portion_ = 0;      // where the last portion begins
-  std::vector<Sum> sums_;  // of each chunk (option sleep_check)
+  Bytes portion_ = 0;  // where the last portion begins
   CopyStream& stream_;
 };
 

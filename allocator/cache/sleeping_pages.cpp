@@ -228,13 +228,11 @@ Status SleepingPages::give_access() {
   return {};
 }
 
-Status SleepingPages::wake(HostStore& store, Bytes* changed, std::string* why) {
+Status SleepingPages::wake(HostStore& store, std::string* why) {
   const RelaxedCapture relaxed(core_.driver);
   const auto wanted = [&](std::size_t sleeper) { return sleepers_[sleeper].page.size != 0; };
-  Bytes now_changed = 0;
-  const Status copied = contents_.restore(store, wanted, &now_changed, why);
+  const Status copied = contents_.restore(store, wanted, why);
   if (!copied.ok()) return copied;
-  *changed += now_changed;
   for (;;) {
     {
       CacheLock lock(core_.mutex);

@@ -48,7 +48,7 @@ class SleepingPages {
   Status make() EXCLUDES(cache_lock);
   void unmake();
   // Brings the contents back. The pages are awake then.
-  Status wake(HostStore& store, Bytes* changed, std::string* why) EXCLUDES(cache_lock);
+  Status wake(HostStore& store, std::string* why) EXCLUDES(cache_lock);
 
   [[nodiscard]] bool any() const { return bytes_.load() != 0; }
 

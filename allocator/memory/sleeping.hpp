@@ -36,9 +36,6 @@ class Sleeping {
     const bool mine_;
   };
 
-  // Contents that differed at waking, so far (option sleep_check).
-  std::atomic<Bytes> changed{0};
-
   // From then on waking is given up: the process ends.
   std::atomic<Nanoseconds> give_up_at{~Nanoseconds{0}};
 

@@ -168,15 +168,8 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   return answer;
 }
 
-Bytes Sleep::wake() {
-  const Bytes before = state_.sleeping.changed.load();
+void Sleep::wake() {
   state_.sleep_gate.pass();
-  return state_.sleeping.changed.load() - before;
-}
-
-std::string changed_text(Bytes changed) {
-  return std::to_string(changed) +
-         " bytes have changed while they were away; the log says where";
 }
 
 void Sleep::wake_within(Nanoseconds time) {

@@ -41,9 +41,8 @@ class Sleep {
   void set_store(HostStore& store);
 
   SleepAnswer go(const SleepRequest& request);
-  // Returns once the memory is there. Nothing happens where it is. The answer: bytes that
-  // differed at waking (option sleep_check).
-  Bytes wake();
+  // Returns once the memory is there. Nothing happens if it is.
+  void wake();
   // The same, for at most this time. For the end of the process: it sleeps no more.
   void wake_within(Nanoseconds time);
 

@@ -27,10 +27,7 @@ void say(LogLevel level, Text text) noexcept {
 
 // All pages of all contexts, then their contents; or nothing. Two processes that both find a
 // part of the room would otherwise keep it from each other for good.
-Status bring_back(Allocator::State& state,
-                  Bytes* changed,
-                  std::string* why,
-                  ContextCache** short_of) noexcept {
+Status bring_back(Allocator::State& state, std::string* why, ContextCache** short_of) noexcept {
   LivingContexts living;
   const auto each = [&](auto step) {
     for (ContextCache* cache : living.caches()) {
@@ -54,7 +51,7 @@ Status bring_back(Allocator::State& state,
     if (woken.ok())
       woken = each([&](ContextCache& cache) {
         return cache.sleeping_pages().any()
-                   ? cache.sleeping_pages().wake(state.sleeping.store(), changed, why)
+                   ? cache.sleeping_pages().wake(state.sleeping.store(), why)
                    : Status();
       });
   } catch (...) {
@@ -97,11 +94,9 @@ void wake_up(Allocator::State& state) {
   Nanoseconds next_line = start;
   for (;;) {
     std::string why;  // the contents cannot be read
-    Bytes changed = 0;
     ContextCache* short_of = nullptr;
     const Nanoseconds began = state.driver.now();
-    const Status last = bring_back(state, &changed, &why, &short_of);
-    state.sleeping.changed.fetch_add(changed);
+    const Status last = bring_back(state, &why, &short_of);
     if (last.ok()) break;
     const Nanoseconds now = state.driver.now();
     if (now >= state.sleeping.give_up_at.load()) {

@@ -50,7 +50,7 @@ typedef enum custash_status {
   CUSTASH_ERROR_DRIVER = 6,           /* another CUDA error, such as an earlier kernel's */
   CUSTASH_ERROR_FILE = 7,             /* a file cannot be written */
   CUSTASH_ERROR_BUSY = 8,             /* not now; custash_last_error_message says why */
-  CUSTASH_ERROR_CONTENTS = 9,         /* memory that slept has other contents than before */
+  CUSTASH_ERROR_CONTENTS = 9,         /* no longer returned */
 } custash_status_t;
 
 typedef void* custash_stream_t;
@@ -120,8 +120,7 @@ CUSTASH_API custash_status_t custash_empty_cache(void);
 CUSTASH_API custash_status_t custash_sleep(int device);
 
 /* Returns when the memory is on the device again. It waits while the device has no room. Wakes
- * all devices. Errors: INVALID_VALUE, NOT_RUNNING; CONTENTS: the option sleep_check found bytes
- * that have changed. custash_last_error_message says how many. */
+ * all devices. Errors: INVALID_VALUE, NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_wake(int device);
 
 /* Releases at least `bytes` of free memory to the driver, or all of it if less is free. It

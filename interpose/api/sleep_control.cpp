@@ -12,35 +12,32 @@ using control::with_device;
 
 namespace {
 
-// `refusal` where `ask(core, device)` answers with a reason.
+// BUSY if `ask(core, device)` answers with a reason.
 template <typename Ask>
-custash_status_t status_of(int device, custash_status_t refusal, Ask ask) {
+custash_status_t busy_if(int device, Ask ask) {
   std::string why;
   const custash_status_t found =
       with_device(device, [&](Allocator& core, int number) { why = ask(core, number); });
   if (found != CUSTASH_SUCCESS || why.empty()) return found;
   set_last_error(why);
-  return refusal;
+  return CUSTASH_ERROR_BUSY;
 }
 
 }  // namespace
 
 custash_status_t custash_sleep(int device) {
-  return status_of(device, CUSTASH_ERROR_BUSY, [](Allocator& core, int number) {
+  return busy_if(device, [](Allocator& core, int number) {
     const SleepAnswer answer = Sleep(core).go({.device = number});
     return answer.asleep ? std::string() : answer.text;
   });
 }
 
 custash_status_t custash_wake(int device) {
-  return status_of(device, CUSTASH_ERROR_CONTENTS, [](Allocator& core, int) {
-    const Bytes changed = Sleep(core).wake();
-    return changed == 0 ? std::string() : changed_text(changed);
-  });
+  return with_device(device, [](Allocator& core, int) { Sleep(core).wake(); });
 }
 
 custash_status_t custash_trim_deep(int device) {
-  return status_of(device, CUSTASH_ERROR_BUSY, [](Allocator& core, int number) {
+  return busy_if(device, [](Allocator& core, int number) {
     const DeepTrimAnswer answer = DeepTrim(core).go({.device = number});
     return answer.done ? std::string() : answer.text;
   });

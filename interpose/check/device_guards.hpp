@@ -27,7 +27,7 @@ class DeviceGuards final : public Sampler {
         growth_(parts.growth),
         reclaim_(parts.reclaim),
         sampler_(core_.config.guard),
-        slack_(core_.driver, core_.context, core_.config.guard_slack) {}
+        slack_(core_.driver, core_.context, core_.config.guard.slack) {}
 
   // ---- Of a Sampler.
   bool allocate(const Request& request, Address* out) override EXCLUDES(cache_lock);

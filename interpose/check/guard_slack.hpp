@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // GuardSlack: the bytes between a guarded block and the ends of its pages. They get a pattern
-// when the block is handed out, as far as option guard_slack: says. After the free, custash
+// when the block is handed out, as far as GuardChoice::slack says. After the free, custash
 // copies them to the host and looks whether anybody wrote there. It works on a stream of its
 // own and waits for nothing. Called without any lock held.
 #pragma once

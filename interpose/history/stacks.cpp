@@ -60,9 +60,6 @@ __attribute__((noinline)) void walk_stack(const void* frame, unsigned most, Walk
   if (ours) shelf.busy.store(false, std::memory_order_release);
 }
 
-// Order: none.
-constinit std::atomic<bool> python_wanted{true};
-
 }  // namespace
 
 // Not inlined: its frame is where a walk begins.
@@ -83,12 +80,7 @@ __attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
                          : caller;
   out->size = static_cast<unsigned>(std::min<std::ptrdiff_t>(end - begin, depth));
   std::copy(begin, begin + out->size, out->words.begin());
-  if (depth > 0 && python_wanted.load(std::memory_order_relaxed))
-    out->size += python_frames::take(out->words.data() + out->size, depth);
-}
-
-void with_python(bool wanted) noexcept {
-  python_wanted.store(wanted);
+  if (depth > 0) out->size += python_frames::take(out->words.data() + out->size, depth);
 }
 
 }  // namespace custash::stacks

@@ -25,9 +25,6 @@ struct Stack {
 // At most `depth` addresses, from the caller of the hook on, and as many lines of Python.
 void take(unsigned depth, Stack* out) noexcept;
 
-// Sets whether lines of Python are taken. To be called before history begins.
-void with_python(bool wanted) noexcept;
-
 using Id = std::uint32_t;
 inline constexpr Id kNone = ~Id{0};
 

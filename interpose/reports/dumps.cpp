@@ -119,7 +119,6 @@ void begin(const Config& config, void (*say)(const std::string& line)) {
     say("custash: snapshot:" + config.snapshot + ": " + snapshot::kOtherEnding +
         "; no snapshot");
   if (writes_snapshots) observe::begin(observe::Watcher::Dumps, &kObserver);
-  stacks::with_python(config.history_python);
   const bool follow = config.history > 0 || config.leaks || config.detailed_stats;
   if (follow && !history::start(config.history, config.history_depth))
     say("custash: history: no memory for " + std::to_string(config.history) +

@@ -101,10 +101,9 @@ void deep_trim(Allocator& core,
 // Waking waits for room and asks other processes for it. The service's thread does neither.
 void wake(Allocator& core, service::Session&, std::string_view, service::Answer* answer) {
   static constinit std::atomic<bool> under_way{false};
-  static constinit std::atomic<Bytes> changed_so_far{0};
   if (Sleep(core).state() != SleepState::Awake || under_way.load()) {
     const auto bring_back = [](void* of) -> void* {
-      changed_so_far.fetch_add(Sleep(*static_cast<Allocator*>(of)).wake());
+      Sleep(*static_cast<Allocator*>(of)).wake();
       under_way.store(false);
       return nullptr;
     };
@@ -115,11 +114,7 @@ void wake(Allocator& core, service::Session&, std::string_view, service::Answer*
     answer->status = service::ReplyStatus::NotNow;
     return;
   }
-  const Bytes changed = changed_so_far.exchange(0);
   answer->text = "awake";
-  if (changed == 0) return;
-  answer->status = service::ReplyStatus::Refused;
-  answer->text = "awake, but " + changed_text(changed);
 }
 
 int tick(Allocator& core) {

@@ -173,7 +173,6 @@ def train_each(args):
         "on": [*run, "--record-history", str(out / "gpt2.html")],
         "on_json": [*run, "--record-history", str(out / "gpt2.json")],
         "on_pickle": [*run, "--record-history", str(out / "gpt2.pickle")],
-        "no_python": [*run, "--conf", "history_python:false", "--record-history", str(out / "gpt2-native.html")],
         "off_again": run,
     }
     runs = {name: train(args, name, [*wrap, "--"]) for name, wrap in modes.items()}

@@ -96,7 +96,7 @@ class Parameters(Case):
 
     def test_a_running_kernel_is_handed_memory_that_nobody_writes(self):
         for how in ("launch", "graph"):
-            for conf in ("", "run_ahead:0", "run_ahead:0,magazines:false", "run_ahead:0,backing:driver"):
+            for conf in ("", "run_ahead:0", "run_ahead:0,backing:driver"):
                 right = [("serves", "yes"), ("kept", "yes")]
                 self.assertEqual(self.ways("mailbox", how, preload=False), right)
                 self.assertEqual(self.ways("mailbox", how, conf=conf), right, (how, conf))

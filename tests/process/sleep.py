@@ -333,7 +333,7 @@ class Sleep(Case):
 
     def test_what_host_memory_has_no_room_for_goes_to_a_file_without_a_name(self):
         with tempfile.TemporaryDirectory() as folder:
-            first = self.filled(conf=f",sleep_memory:20m,sleep_dir:{folder},sleep_check:true")
+            first = self.filled(conf=f",sleep_memory:20m,sleep_dir:{folder}")
             second = self.actor()
             for _ in range(2):
                 done = custash("sleep", first.pid)

@@ -41,7 +41,7 @@ TEST_CASE("a block counts for its account until it is freed on its stream",
           "[unit][accounts]") {
   for (const bool thread_caches : {true, false}) {
     Config config = Bed::vmm();
-    config.magazines = thread_caches;
+    config.thread_caches = thread_caches;
     Charged bed({}, config);
     for (int round = 0; round < 3; ++round) {  // by the fast path from the second on
       for (const Bytes bytes : kSizes) {

@@ -54,7 +54,6 @@ TEST_CASE("config: nothing said gives the defaults", "[config]") {
     CHECK(parsed.config.log_file.empty());
     CHECK_FALSE(parsed.config.summary);
     CHECK(parsed.config.pinned);
-    CHECK(parsed.config.pinned_threads == 0);
     CHECK(parsed.config.pinned_limit == 0);
     CHECK(parsed.config.pinned_decay == 60);
   }
@@ -64,7 +63,7 @@ TEST_CASE("config: sizes and times have units", "[config]") {
   CHECK(parse_config("pinned_limit:3K").config.pinned_limit == 3072);
   CHECK(parse_config("pinned_limit:20G").config.pinned_limit == 20ULL << 30);
   CHECK(parse_config("pinned_limit:7").config.pinned_limit == 7);
-  CHECK(parse_config("pinned_decay:5s,pinned_threads:3").config.pinned_decay == 5);
+  CHECK(parse_config("pinned_decay:5s").config.pinned_decay == 5);
   for (const char* wrong : {"pinned_limit:",
                             "pinned_limit:G",
                             "pinned_limit:1.G",
@@ -73,15 +72,12 @@ TEST_CASE("config: sizes and times have units", "[config]") {
                             "pinned_limit:1Gi",
                             "pinned_limit:99999999T",
                             "pinned_decay:5m",
-                            "pinned_decay:86401",
-                            "pinned_threads:257",
-                            "pinned_threads:x"}) {
+                            "pinned_decay:86401"}) {
     INFO(wrong);
     const auto parsed = parse_config(wrong);
     CHECK(parsed.complaints.size() == 1);
     CHECK(parsed.config.pinned_limit == 0);
     CHECK(parsed.config.pinned_decay == 60);
-    CHECK(parsed.config.pinned_threads == 0);
   }
 }
 
@@ -115,8 +111,6 @@ TEST_CASE("config: where the contents of sleeping memory go", "[config]") {
   CHECK(parse_config("sleep_memory:some").complaints.size() == 1);
   CHECK(parse_config("").config.sleep_dir.empty());
   CHECK(parse_config("sleep_dir:/a:b c").config.sleep_dir == "/a:b c");
-  CHECK_FALSE(parse_config("").config.sleep_check);
-  CHECK(parse_config("sleep_check:true").config.sleep_check);
 }
 
 TEST_CASE("config: every option is read", "[config]") {
@@ -247,9 +241,8 @@ TEST_CASE("config: which blocks are guarded", "[config]") {
   CHECK(guard("guard:1M-64M").least == 1U << 20U);
   CHECK(guard("guard:1M-64M").most == 64U << 20U);
   CHECK(guard("guard:1M-64M,guard:all").most == ~0ULL);
-  CHECK(parse_config("").config.guard_slack == 4096);
-  CHECK(parse_config("guard_slack:2M").config.guard_slack == 2U << 20U);
-  CHECK_FALSE(parse_config("guard_slack:page").complaints.empty());
+  CHECK(guard("guard:1/1000").slack == 4096);
+  CHECK(guard("guard:all").slack == 2U << 20U);
   for (const char* const wrong : {"guard:1/0",
                                   "guard:1/",
                                   "guard:2/3",

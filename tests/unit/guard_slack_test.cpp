@@ -17,9 +17,9 @@ void write(CUdeviceptr at, Bytes bytes) {
 // How often bytes around a block of 1,000 were found written.
 std::int64_t found(bool second,
                    const std::function<void(Address)>& use,
-                   Bytes slack = Config().guard_slack) {
+                   Bytes slack = Config().guard.slack) {
   Config config = guarding();
-  config.guard_slack = slack;
+  config.guard.slack = slack;
   Bed bed({.data = true}, config);
   const Address first = bed.malloc(1000);
   const Address p = second ? bed.malloc(1000) : first;
@@ -71,7 +71,7 @@ TEST_CASE("copies of whole pages take no more host memory than 64 MiB", "[unit][
   constexpr int kBlocks = 40;
   constexpr int kLarge = 32;
   Config config = guarding();
-  config.guard_slack = 2_MiB;
+  config.guard.slack = 2_MiB;
   Bed bed({.data = true}, config);
   const CUstream busy = bed.stream();
   for (const std::int64_t round : {1, 2}) {

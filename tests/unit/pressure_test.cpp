@@ -83,7 +83,7 @@ TEST_CASE("under pressure small blocks freed on a stream are waited for, but not
           "[unit][pressure]") {
   for (const bool hopeless : {false, true}) {
     Config config = Bed::vmm();
-    config.magazines = false;
+    config.thread_caches = false;
     Bed bed({.device_memory = 256_MiB}, config);
     const CUstream s = bed.stream();
     constexpr Bytes kSmall = 1_MiB;

@@ -124,7 +124,7 @@ TEST_CASE("a block that a capture has freed is nobody's before it ends",
 TEST_CASE("a slab's page waits for what its blocks waited for", "[unit][rules_memory]") {
   Config config = Bed::vmm();
   config.slabs_after = 0;
-  config.magazines = false;
+  config.thread_caches = false;
   Bed bed({}, config);
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();

@@ -300,7 +300,7 @@ TEST_CASE("one thread's numbers are those of the long way", "[unit][thread_cache
   // All but what is free beside others: when that is merged is not the same.
   const auto run = [](bool magazines, unsigned seed) {
     Config config = Bed::vmm();
-    config.magazines = magazines;
+    config.thread_caches = magazines;
     Bed bed({}, config);
     std::minstd_rand random(seed);
     std::vector<Address> blocks;

@@ -103,7 +103,7 @@ std::string given_conf(const RunOptions& options,
                        const std::string& record,
                        const std::string& history,
                        const std::string& findings) {
-  const char* const memory = "guard:all,guard_fill:true,guard_slack:2M,guard_show:true";
+  const char* const memory = "guard:all,guard_fill:true,guard_show:true";
   return join_conf({history.empty() ? "" : "history:200000",
                     options.check_memory ? memory : "",
                     options.check_streams ? "check_streams:true,guard_show:true" : "",

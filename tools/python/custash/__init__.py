@@ -145,7 +145,7 @@ def sleep(device=None):
 
 
 def wake(device=None):
-    """Returns when the memory that sleeps is on the device again. Raises Error where sleep_check finds other contents."""
+    """Returns when the memory that sleeps is on the device again."""
     _library.call("custash_wake", _number(device))
 
 
