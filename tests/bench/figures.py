@@ -25,8 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPU = ROOT / "tests/gpu"
 FORMAT = "custash figures 1"
 PARTS = ("threads", "stall", "pinned", "held", "training")
-WAYS = {"own cache": "PyTorch's own cache", "cache off, bare": "no cache, without custash",
-        "cache off, custash": "no cache, with custash"}
+WAYS = {"own cache": "PyTorch's own cache", "expandable segments": "expandable segments",
+        "cache off, bare": "no cache, without custash", "cache off, custash": "no cache, with custash"}
 THROUGH = {"custash": "custash", "driver": "cuMemAlloc", "pool": "cuMemAllocAsync", "PyTorch": "PyTorch's cache",
            "PyTorch expandable": "expandable segments"}
 PEERS = {"cub": "CUB's pool", "torch": "PyTorch's cache, from C++", "rmm": "RMM's pool"}
@@ -68,7 +68,7 @@ class Figures:
             self.add("stall", f"cudaFree, {report.HOW[how]}", int(size), "µs", float(free_us))
 
     def training(self, how):
-        if how == "bare":  # all three ways in one turn
+        if how == "bare":  # all ways in one turn
             return
         command = [self.args.python, str(GPU / "compare_gpt2.py"), "--preload", str(self.bench.build / "interpose/libcustash.so"),
                    "--steps", str(self.args.steps), "--repeats", "1", "--python", self.args.python]

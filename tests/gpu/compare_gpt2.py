@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Trains the GPT-2 of train_gpt2.py with PyTorch's own cache, with that cache off on the bare driver,
-and with it off under a preloaded library, in turns, and compares: are the losses the same to the
+"""Trains the GPT-2 of train_gpt2.py with PyTorch's own cache, with its expandable segments, with the cache off on the
+bare driver, and with it off under a preloaded library, in turns, and compares: are the losses the same to the
 last bit, how long is a step, how much device memory is in use? Exit 1 when the losses differ or a
 run fails, 77 without PyTorch or a GPU.
 
@@ -18,13 +18,16 @@ import sys
 from device_memory import Peak
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODES = ("own cache", "cache off, bare", "cache off, custash")
+MODES = ("own cache", "expandable segments", "cache off, bare", "cache off, custash")
 
 
 def environment(mode, preload):
     env = dict(os.environ)
-    env.pop("PYTORCH_NO_CUDA_MEMORY_CACHING", None)
-    if mode != "own cache":
+    for name in ("PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        env.pop(name, None)
+    if mode == "expandable segments":
+        env["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    elif mode != "own cache":
         env["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     if mode == "cache off, custash":
         env["LD_PRELOAD"] = ":".join(filter(None, [preload, env.get("LD_PRELOAD")]))
