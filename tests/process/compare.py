@@ -138,7 +138,8 @@ class Compare(Case):
         for side, conf in (("without", "run_ahead:0"), ("with", "run_ahead:50")):
             with open(self.path(f"round-1-{side}.out"), encoding="utf-8") as file:
                 self.assertEqual(file.read(), f"{PATHS.library}/{conf}\n")
-        result = self.json("number 20 10", "--metric", "time: ([0-9.]+) ms", "--ignore", "^time:", "--against", "enabled:false")
+        result = self.json("number 20 10", "--metric", "time: ([0-9.]+) ms", "--ignore", "^time:", "--against", "enabled:false",
+                           runs=6)
         self.assertEqual((result["against"], result["conf"], result["driver_ns_saved"]), ("enabled:false", "", None))
         self.assertRegex(" ".join(result["verdicts"]), r"metric: .* with no options\.")
         self.refused("--against: unknown option 'no_such'", "churn 1", "--against", "no_such:1")
@@ -152,16 +153,17 @@ class Compare(Case):
 
     def test_a_metric_decides(self):
         metric = ("--metric", "time: ([0-9.]+) ms")
-        out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:")
+        out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:", runs=6)
         self.assertRegex(out, r"  metric +20 \(20 - 20\) +10 \(10 - 10\) +2\.00 x \(2\.00 - 2\.00\)")
-        self.assertIn("metric: better by a factor of 2.00 with custash. The difference is larger than the noise (p = 0.029).", out)
-        out, _ = self.compare("number 20 10", *metric, "--metric-higher", "--ignore", "^time:")
+        self.assertIn("metric: better by a factor of 2.00 with custash. The difference is larger than the noise "
+                      "(p = 0.031; between -50.0 % and -50.0 % with 95 % certainty).", out)
+        out, _ = self.compare("number 20 10", *metric, "--metric-higher", "--ignore", "^time:", runs=6)
         self.assertIn("metric: a loss: worse by a factor of 2.00 with custash. The difference is larger than the noise", out)
-        out, _ = self.compare("number 20", *metric)
+        out, _ = self.compare("number 20", *metric, runs=6)
         self.assertIn("metric: no gain. It is the same in all runs.\n", out)
         out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:", runs=3)
-        self.assertIn("metric: 2.00 x in 3 rounds. Too few rounds to distinguish it from noise: it takes 4 or more.", out)
-        row = self.row(self.json("number 20 10", *metric, "--ignore", "^time:"), "metric")
+        self.assertIn("metric: 2.00 x in 3 rounds. Too few rounds to distinguish it from noise: it takes 6 or more.", out)
+        row = self.row(self.json("number 20 10", *metric, "--ignore", "^time:", runs=6), "metric")
         self.assertEqual((row["with_custash"], row["without"]["median"], row["with"]["median"]), ("lower", 20, 10))
 
     def test_a_metric_that_is_not_there(self):

@@ -182,7 +182,7 @@ def arguments(words=None):
     parser.add_argument("--only", action="append", metavar="PROGRAM", help="only this program; may be repeated")
     parser.add_argument("--way", action="append", metavar="NAME", help="only the way of this name; may be repeated")
     parser.add_argument("--pictures", type=pathlib.Path, metavar="FOLDER", help="a picture of each comparison, too")
-    parser.add_argument("--rounds", type=table.report.count, default=5, help="measured runs of each side (5)")
+    parser.add_argument("--rounds", type=table.report.count, default=10, help="measured runs of each side (10)")
     parser.add_argument("--warmup", type=int, default=1, help="runs of each side before these (1)")
     parser.add_argument("--minutes", type=table.report.minutes, help="start nothing after that time; name what is left out")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/programs", help="where the fetched files are")

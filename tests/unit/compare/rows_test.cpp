@@ -35,49 +35,54 @@ bool has(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("gains, losses and noise are called by their names", "[compare]") {
-  const Row faster = time_row({2.0, 2.1, 2.2, 2.3}, {1.0, 1.1, 1.2, 1.3});
+  const Row faster = time_row({2.0, 2.1, 2.2, 2.3, 2.2, 2.1}, {1.0, 1.1, 1.2, 1.3, 1.2, 1.1});
   CHECK(is_gain(faster, false));
   CHECK(has(verdict_of(faster, false), "times as fast with custash. The difference is larger"));
   CHECK_FALSE(is_gain(faster, true));
   CHECK(has(verdict_of(faster, true), "a loss: 1.87 times as long with custash."));
-  const Row slower = time_row({1.0, 1.1, 1.2, 1.3}, {2.0, 2.1, 2.2, 2.3});
+  const Row slower = time_row({1.0, 1.1, 1.2, 1.3, 1.2, 1.1}, {2.0, 2.1, 2.2, 2.3, 2.2, 2.1});
   CHECK_FALSE(is_gain(slower, false));
   CHECK(has(verdict_of(slower, false), "a loss: 1.87 times as long with custash."));
   CHECK(is_gain(slower, true));
-  const Row noise = time_row({1.0, 1.1, 1.2, 1.3}, {1.0, 1.1, 1.2, 1.3});
+  const Row noise = time_row({1.0, 1.0, 1.0, 1.0, 1.0, 1.0}, {1.1, 1.1, 1.1, 1.1, 0.9, 0.9});
   CHECK_FALSE(is_gain(noise, false));
   CHECK(verdict_of(noise, false) ==
-        "wall time: no gain. The difference is within the noise (p = 1).");
+        "wall time: no gain. The difference is within the noise (p = 0.81; between -10.0 % and "
+        "+10.0 % with 95 % certainty).");
 }
 
 TEST_CASE("a gain below 1 % is none, however certain", "[compare]") {
-  const Row little = time_row({1.0, 1.001, 1.002, 1.003}, {0.995, 0.996, 0.997, 0.998});
+  const Row little = time_row({1.0, 1.001, 1.002, 1.003, 1.004, 1.005},
+                              {0.995, 0.996, 0.997, 0.998, 0.999, 1.0});
   CHECK(little.judged.verdict == Verdict::Less);
   CHECK_FALSE(is_gain(little, false));
   CHECK(has(verdict_of(little, false), "no gain. It is better with custash by less than 1 %."));
 }
 
 TEST_CASE("a loss below 1 % is none, either", "[compare]") {
-  const Row little = time_row({0.995, 0.996, 0.997, 0.998}, {1.0, 1.001, 1.002, 1.003});
+  const Row little = time_row({0.995, 0.996, 0.997, 0.998, 0.999, 1.0},
+                              {1.0, 1.001, 1.002, 1.003, 1.004, 1.005});
   CHECK(has(verdict_of(little, false), "no gain. It is worse with custash by less than 1 %."));
 }
 
 TEST_CASE("peak memory has a verdict where it clearly differs", "[compare]") {
-  const Row less = time_row({200, 201, 202, 203}, {100, 101, 102, 103});
+  const Row less = time_row({200, 202, 204, 206, 208, 210}, {100, 101, 102, 103, 104, 105});
   CHECK(memory_verdict(less) ==
         "wall time: 50 % less with custash. The difference is larger than the noise (p = "
-        "0.029).");
-  const Row more = time_row({100, 101, 102, 103}, {110, 111, 112, 113});
+        "0.031; between -50.0 % and -50.0 % with 95 % certainty).");
+  const Row more = time_row({100, 101, 102, 103, 104, 105}, {110, 111, 112, 113, 114, 115});
   CHECK(has(memory_verdict(more), "10 % more with custash."));
-  CHECK(memory_verdict(time_row({1, 2, 3, 4}, {1, 2, 3, 4})).empty());
-  CHECK(memory_verdict(time_row({1000, 1001, 1002, 1003}, {1005, 1006, 1007, 1008})).empty());
+  CHECK(memory_verdict(time_row({1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6})).empty());
+  CHECK(memory_verdict(time_row({1000, 1001, 1002, 1003, 1004, 1005},
+                                {1005, 1006, 1007, 1008, 1009, 1010}))
+            .empty());
 }
 
-TEST_CASE("up to three rounds are too few", "[compare]") {
+TEST_CASE("up to five rounds are too few", "[compare]") {
   CHECK(has(verdict_of(time_row({2}, {1}), false), "2.00 x in 1 round. Too few rounds"));
-  const Row three = time_row({9, 9, 9}, {1, 1, 1});
-  CHECK(has(verdict_of(three, false), "in 3 rounds. Too few rounds to distinguish"));
-  CHECK_FALSE(is_gain(three, false));
+  const Row five = time_row({9, 9, 9, 9, 9}, {1, 1, 1, 1, 1});
+  CHECK(has(verdict_of(five, false), "in 5 rounds. Too few rounds to distinguish"));
+  CHECK_FALSE(is_gain(five, false));
 }
 
 TEST_CASE("both sides have their memory from one source", "[compare]") {

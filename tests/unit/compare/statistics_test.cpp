@@ -4,7 +4,6 @@
 #include "tests/catch.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
@@ -19,87 +18,101 @@ bool near(double a, double b) {
   return std::abs(a - b) < 1e-9;
 }
 
-double rank_in(const Values& all, double value) {
-  double rank = 0.5;
-  for (const double each : all)
-    rank += each < value ? 1 : each == value ? 0.5 : 0;
-  return rank;
-}
-
-// By going through every choice of a.size() values of all.
-double counted_chance(const Values& a, const Values& b) {
-  Values all = a;
-  all.insert(all.end(), b.begin(), b.end());
+// By going through every choice of signs.
+double counted_chance(const Values& differences) {
+  Values sizes;
+  for (const double each : differences)
+    if (each != 0) sizes.push_back(std::abs(each));
   Values ranks;
-  for (const double value : all)
-    ranks.push_back(rank_in(all, value));
-  const double middle = static_cast<double>(a.size()) * static_cast<double>(all.size() + 1) / 2;
-  const double seen = std::accumulate(ranks.begin(), ranks.begin() + std::ssize(a), 0.0);
-  double choices = 0;
-  double as_far = 0;
-  for (std::uint32_t mask = 0; mask < 1U << all.size(); ++mask) {
-    if (std::popcount(mask) != std::ssize(a)) continue;
-    double sum = 0;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if ((mask >> i & 1U) != 0) sum += ranks[i];
-    choices += 1;
-    if (std::abs(sum - middle) >= std::abs(seen - middle) - 1e-9) as_far += 1;
+  for (const double size : sizes) {
+    double rank = 0.5;
+    for (const double each : sizes)
+      rank += each < size ? 1 : each == size ? 0.5 : 0;
+    ranks.push_back(rank);
   }
-  return as_far / choices;
+  const double all = std::accumulate(ranks.begin(), ranks.end(), 0.0);
+  double seen = 0;
+  for (std::size_t i = 0, n = 0; i < differences.size(); ++i)
+    if (differences[i] != 0) seen += differences[i] > 0 ? ranks[n++] : (n++, 0);
+  double as_far = 0;
+  for (std::uint32_t mask = 0; mask < 1U << ranks.size(); ++mask) {
+    double sum = 0;
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      if ((mask >> i & 1U) != 0) sum += ranks[i];
+    if (std::abs(sum - all / 2) >= std::abs(seen - all / 2) - 1e-9) as_far += 1;
+  }
+  return as_far / static_cast<double>(1U << ranks.size());
 }
 
 }  // namespace
 
-TEST_CASE("the chance of groups that do not overlap is that of textbooks", "[compare]") {
-  CHECK(near(chance_of({1, 2, 3}, {4, 5, 6}), 0.1));
-  CHECK(near(chance_of({1, 2, 3, 4}, {5, 6, 7, 8}), 2.0 / 70));
-  CHECK(near(chance_of({9, 8, 7, 6, 10}, {1, 2, 3, 4, 5}), 2.0 / 252));
+TEST_CASE("the chance of differences of one sign is that of textbooks", "[compare]") {
+  CHECK(near(chance_of({1, 2, 3}), 0.25));
+  CHECK(near(chance_of({1, 2, 3, 4, 5, 6}), 2.0 / 64));
+  CHECK(near(chance_of({-1, -2, -3, -4, -5, -6}), 2.0 / 64));
+  CHECK(near(chance_of({-1, 2, 3, 4, 5, 6}), 4.0 / 64));
 }
 
-TEST_CASE("the chance is that of going through all choices, with and without ties",
-          "[compare]") {
-  const std::vector<std::pair<Values, Values>> cases = {
-      {{1, 2, 4, 6}, {3, 5, 7, 8}},
-      {{1, 9, 4, 6, 2}, {3, 5, 7, 8, 10}},
-      {{1, 1, 1, 2}, {1, 2, 2, 2}},
-      {{5, 5, 5, 5, 5}, {5, 5, 5, 5, 6}},
-      {{1, 2, 2, 3, 3, 3}, {3, 3, 4, 4, 5, 5}}};
-  for (const auto& [a, b] : cases) {
-    CHECK(near(chance_of(a, b), counted_chance(a, b)));
-    CHECK(near(chance_of(a, b), chance_of(b, a)));
-  }
+TEST_CASE("the chance is that of going through all signs, with and without ties", "[compare]") {
+  for (const Values& each : {Values{1, 2, -4, 6},
+                             Values{1, -9, 4, 6, 2},
+                             Values{1, 1, 1, -2},
+                             Values{0, 0, -5, 5, 6},
+                             Values{-1, 2, 2, 3, 3, -3, 8}})
+    CHECK(near(chance_of(each), counted_chance(each)));
 }
 
-TEST_CASE("equal values give no reason to tell groups apart", "[compare]") {
-  CHECK(near(chance_of({3, 3, 3, 3}, {3, 3, 3, 3}), 1));
-  CHECK(near(chance_of({1}, {2}), 1));
+TEST_CASE("equal values give no reason to tell two sides apart", "[compare]") {
+  CHECK(near(chance_of({0, 0, 0, 0, 0, 0}), 1));
+  CHECK(near(chance_of({}), 1));
+  CHECK(near(chance_of({1}), 1));
 }
 
 TEST_CASE("many rounds are judged exactly, too", "[compare]") {
-  Values low;
-  Values high;
-  for (int i = 0; i < 100; ++i) {
-    low.push_back(i);
-    high.push_back(i + 0.5);
-  }
-  CHECK(chance_of(low, high) > 0.8);
-  for (double& each : high)
-    each += 200;
-  CHECK(chance_of(low, high) < 1e-50);
+  Values mixed;
+  for (int i = 1; i <= 100; ++i)
+    mixed.push_back(i % 2 == 0 ? i : -i);
+  CHECK(chance_of(mixed) > 0.8);
+  for (double& each : mixed)
+    each = std::abs(each);
+  CHECK(chance_of(mixed) < 1e-29);
 }
 
-TEST_CASE("a verdict takes four rounds", "[compare]") {
-  CHECK(judge({9, 9, 9}, {1, 1, 1}).verdict == Verdict::TooFew);
+TEST_CASE("a verdict takes six rounds", "[compare]") {
+  CHECK(judge({9, 8, 9, 8, 9}, {1, 2, 1, 2, 1}).verdict == Verdict::TooFew);
   CHECK(judge({9}, {1}).verdict == Verdict::TooFew);
-  CHECK(judge({9, 8, 9, 8}, {1, 2, 1, 2}).verdict == Verdict::Less);
+  CHECK(judge({9, 8, 9, 8, 9, 8}, {1, 2, 1, 2, 1, 2}).verdict == Verdict::Less);
 }
 
 TEST_CASE("a verdict names the direction, or noise", "[compare]") {
-  CHECK(judge({10, 11, 12, 13, 14}, {1, 2, 3, 4, 5}).verdict == Verdict::Less);
-  CHECK(judge({1, 2, 3, 4, 5}, {10, 11, 12, 13, 14}).verdict == Verdict::More);
-  CHECK(judge({1, 2, 3, 4, 5}, {1, 2, 3, 4, 6}).verdict == Verdict::Noise);
-  // Four of five are lower, by much; the fifth is the highest of all.
-  CHECK(judge({10, 11, 12, 13, 14}, {1, 2, 3, 4, 99}).verdict == Verdict::Noise);
+  const Values low{1, 2, 3, 4, 5, 6};
+  const Values high{10, 11, 12, 13, 14, 15};
+  CHECK(judge(high, low).verdict == Verdict::Less);
+  CHECK(judge(low, high).verdict == Verdict::More);
+  CHECK(judge(low, low).verdict == Verdict::Noise);
+  // Five of six are lower; the sixth is higher, by more than one of them is lower.
+  CHECK(judge({10, 11, 12, 13, 14, 15}, {9, 10, 11, 12, 13, 99}).verdict == Verdict::Noise);
+}
+
+TEST_CASE("a drift from round to round hides nothing", "[compare]") {
+  CHECK(judge({10, 20, 30, 40, 50, 60}, {11, 22, 33, 44, 55, 66}).verdict == Verdict::More);
+}
+
+TEST_CASE("the interval holds the ratio, and too few rounds have none", "[compare]") {
+  const Judged judged = judge({2, 4, 6, 8, 10, 13}, {1, 2, 3, 4, 5, 6});
+  CHECK(near(judged.lowest, 2));
+  CHECK(near(judged.highest, 13.0 / 6));
+  CHECK(judge({2, 4, 6, 8, 10}, {1, 2, 3, 4, 5}).lowest == 0);
+  CHECK(judge({-2, 4, 6, 8, 10, 12}, {1, 2, 3, 4, 5, 6}).lowest == 0);
+  // Of ten rounds one may be far off.
+  Values with(10, 1.0);
+  with[3] = 50;
+  CHECK(near(judge(Values(10, 1.5), with).highest, 1.5));
+}
+
+TEST_CASE("numbers that are not above zero are judged by their differences", "[compare]") {
+  CHECK(judge({-1, -2, -3, -4, -5, -6}, {1, 2, 3, 4, 5, 6}).verdict == Verdict::More);
+  CHECK(judge({0, 0, 0, 0, 0, 0}, {1, 2, 3, 4, 5, 6}).verdict == Verdict::More);
 }
 
 TEST_CASE("ratios are taken round by round", "[compare]") {
@@ -115,13 +128,6 @@ TEST_CASE("the median of an even number is in the middle of two", "[compare]") {
   CHECK(near(spread_of({9, 1, 5}).median, 5));
   CHECK(near(spread_of({9, 1, 5}).least, 1));
   CHECK(near(spread_of({9, 1, 5}).most, 9));
-}
-
-TEST_CASE("where medians are equal, the ranks say which side is lower", "[compare]") {
-  CHECK(judge({5, 5, 5, 5, 5, 6, 6, 6, 6}, {5, 5, 5, 5, 5, 4, 4, 4, 4}).verdict ==
-        Verdict::Less);
-  CHECK(judge({5, 5, 5, 5, 5, 4, 4, 4, 4}, {5, 5, 5, 5, 5, 6, 6, 6, 6}).verdict ==
-        Verdict::More);
 }
 
 TEST_CASE("the median of the largest numbers is finite", "[compare]") {

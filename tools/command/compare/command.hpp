@@ -9,7 +9,7 @@
 namespace custash::compare {
 
 struct CommandOptions {
-  unsigned rounds = 5;
+  unsigned rounds = 10;
   unsigned warmup = 1;
   double timeout = 0;  // seconds for one run; 0: none
   std::string conf;

@@ -33,13 +33,17 @@ const char* name_of(Verdict verdict) {
 
 Ordered row_json(const Row& row) {
   constexpr const char* kUnits[] = {"s", "bytes", ""};
-  return {{"name", row.name},
-          {"unit", kUnits[static_cast<std::size_t>(row.unit)]},
-          {"without", spread_json(row.spreads[0])},
-          {"with", spread_json(row.spreads[1])},
-          {"ratio", spread_json(row.judged.ratio)},
-          {"p", number(row.judged.chance)},
-          {"with_custash", name_of(row.judged.verdict)}};
+  return {
+      {"name", row.name},
+      {"unit", kUnits[static_cast<std::size_t>(row.unit)]},
+      {"without", spread_json(row.spreads[0])},
+      {"with", spread_json(row.spreads[1])},
+      {"ratio", spread_json(row.judged.ratio)},
+      {"p", number(row.judged.chance)},
+      {"ratio_95",
+       row.judged.lowest == 0 ? Ordered()
+                              : Ordered{number(row.judged.lowest), number(row.judged.highest)}},
+      {"with_custash", name_of(row.judged.verdict)}};
 }
 
 Ordered run_json(const Run& run) {

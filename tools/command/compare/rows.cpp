@@ -89,21 +89,33 @@ bool is_gain(const Row& row, bool higher_is_better) {
           (higher_is_better ? ratio <= 1 / (1 + kWorth) : ratio >= 1 + kWorth));
 }
 
+// What the rounds leave open, so that "no gain" also says which loss would have shown.
+std::string interval_of(const Row& row) {
+  if (row.judged.lowest == 0) return "";
+  std::string out;
+  add(out,
+      "; between %+.1f %% and %+.1f %% with 95 %% certainty",
+      (1 / row.judged.highest - 1) * 100,
+      (1 / row.judged.lowest - 1) * 100);
+  return out;
+}
+
 std::string verdict_of(const Row& row, bool higher_is_better, const std::string& with) {
   const double ratio = row.judged.ratio.median;
   const std::string name = row.name + ": ";
   const auto noise = [&](const char* how) {
     std::string out = " The difference is ";
-    add(out, "%s the noise (p = %.2g).", how, row.judged.chance);
+    add(out, "%s the noise (p = %.2g%s).", how, row.judged.chance, interval_of(row).c_str());
     return out;
   };
   if (row.judged.verdict == Verdict::TooFew) {
     std::string out = name;
     add(out,
-        "%s in %zu round%s. Too few rounds to distinguish it from noise: it takes 4 or more.",
+        "%s in %zu round%s. Too few rounds to distinguish it from noise: it takes %u or more.",
         has_ratio(row) ? shown_ratio(ratio).c_str() : "no ratio",
         row.values[0].size(),
-        row.values[0].size() == 1 ? "" : "s");
+        row.values[0].size() == 1 ? "" : "s",
+        kFewestRounds);
     return out;
   }
   const auto is_one = [](const Spread& spread) { return spread.least == spread.most; };
@@ -146,11 +158,12 @@ std::string memory_verdict(const Row& row, const std::string& with) {
     return "";
   std::string out = row.name;
   add(out,
-      ": %.0f %% %s %s. The difference is larger than the noise (p = %.2g).",
+      ": %.0f %% %s %s. The difference is larger than the noise (p = %.2g%s).",
       std::max(1.0, std::abs(change) * 100),
       more ? "more" : "less",
       with.c_str(),
-      row.judged.chance);
+      row.judged.chance,
+      interval_of(row).c_str());
   return out;
 }
 

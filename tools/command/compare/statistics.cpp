@@ -22,42 +22,59 @@ std::vector<std::size_t> doubled_ranks(const std::vector<double>& values) {
   return ranks;
 }
 
-// [sum]: in how many of all choices of `count` ranks the chosen ones have that sum, as a share.
-// Only sums that can be reached, and choices that can still become `count`, are gone through.
-std::vector<double> sums_of(std::vector<std::size_t> ranks, std::size_t count) {
-  std::sort(ranks.begin(), ranks.end());
-  std::vector<std::size_t> lowest{0};  // [n]: the sum of the n lowest
-  for (const std::size_t rank : ranks)
-    lowest.push_back(lowest.back() + rank);
-  const std::size_t size = ranks.size();
-  std::vector<std::vector<double>> ways(count + 1, std::vector<double>(lowest.back() + 1, 0.0));
-  ways[0][0] = 1;
-  for (std::size_t i = 0; i < size; ++i) {
-    const std::size_t fewest = i + 1 + count > size ? i + 1 + count - size : 0;
-    for (std::size_t n = std::min(count, i + 1); n >= std::max<std::size_t>(fewest, 1); --n)
-      for (std::size_t sum = lowest[i + 1] - lowest[i + 1 - n]; sum >= lowest[n]; --sum)
-        if (sum >= ranks[i]) ways[n][sum] += ways[n - 1][sum - ranks[i]];
+// [sum]: how likely the ranks of one sign have that sum if each rank has it by chance.
+std::vector<double> shares_of(const std::vector<std::size_t>& ranks) {
+  std::vector<double> shares{1};
+  for (const std::size_t rank : ranks) {
+    std::vector<double> more(shares.size() + rank, 0.0);
+    for (std::size_t sum = 0; sum < shares.size(); ++sum) {
+      more[sum] += shares[sum] / 2;
+      more[sum + rank] += shares[sum] / 2;
+    }
+    shares = std::move(more);
   }
-  const double all = std::accumulate(ways[count].begin(), ways[count].end(), 0.0);
-  for (double& each : ways[count])
-    each /= all;
-  return ways[count];
+  return shares;
 }
 
-// Twice the sum of the ranks of `a` among all values, and what it is where the two are alike.
-struct RankSum {
+// Twice the ranks of the differences that are not zero, by size; twice the sums by sign.
+struct SignedRanks {
   std::vector<std::size_t> ranks;
-  std::size_t sum = 0;
-  std::size_t middle = 0;
+  std::size_t above = 0;
+  std::size_t below = 0;
 };
 
-RankSum rank_sum(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> all = a;
-  all.insert(all.end(), b.begin(), b.end());
-  RankSum out{doubled_ranks(all), 0, a.size() * (all.size() + 1)};
-  for (std::size_t i = 0; i < a.size(); ++i)
-    out.sum += out.ranks[i];
+SignedRanks signed_ranks(std::vector<double> differences) {
+  std::erase(differences, 0.0);
+  std::vector<double> sizes;
+  for (const double each : differences)
+    sizes.push_back(std::abs(each));
+  SignedRanks out{.ranks = doubled_ranks(sizes)};
+  for (std::size_t i = 0; i < differences.size(); ++i)
+    (differences[i] > 0 ? out.above : out.below) += out.ranks[i];
   return out;
+}
+
+// Means of each two of the values, also of one with itself, in order (Hodges and Lehmann).
+std::vector<double> walsh_means(const std::vector<double>& values) {
+  std::vector<double> means;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (std::size_t j = i; j < values.size(); ++j)
+      means.push_back(std::midpoint(values[i], values[j]));
+  std::sort(means.begin(), means.end());
+  return means;
+}
+
+void set_interval(const std::vector<double>& logarithms, Judged* judged) {
+  std::vector<std::size_t> ranks(logarithms.size());
+  std::iota(ranks.begin(), ranks.end(), 1U);
+  const std::vector<double> shares = shares_of(ranks);
+  std::size_t outside = 0;  // means to leave out at each end
+  for (double chance = shares[0]; chance < kRareEnough / 2; chance += shares[outside])
+    ++outside;
+  if (outside == 0) return;
+  const std::vector<double> means = walsh_means(logarithms);
+  judged->lowest = std::exp(means[outside - 1]);
+  judged->highest = std::exp(means[means.size() - outside]);
 }
 
 }  // namespace
@@ -70,30 +87,31 @@ Spread spread_of(std::vector<double> values) {
   return {median, values.front(), values.back()};
 }
 
-double chance_of(const std::vector<double>& a, const std::vector<double>& b) {
-  const RankSum found = rank_sum(a, b);
-  // Doubled ranks make every mean a whole number: one more than there are values, for each.
-  const auto distance = [&](std::size_t each) {
-    return each > found.middle ? each - found.middle : found.middle - each;
-  };
-  const std::vector<double> shares = sums_of(found.ranks, a.size());
-  double chance = 0;
-  for (std::size_t each = 0; each < shares.size(); ++each)
-    if (distance(each) >= distance(found.sum)) chance += shares[each];
-  return std::min(chance, 1.0);
+double chance_of(const std::vector<double>& differences) {
+  const SignedRanks found = signed_ranks(differences);
+  const std::vector<double> shares = shares_of(found.ranks);
+  const auto end = shares.begin() + std::ptrdiff_t(std::min(found.above, found.below)) + 1;
+  return std::min(2 * std::accumulate(shares.begin(), end, 0.0), 1.0);
 }
 
 Judged judge(const std::vector<double>& without, const std::vector<double>& with) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < with.size(); ++i)
-    ratios.push_back(with[i] == 0 && without[i] == 0 ? 1 : without[i] / with[i]);
-  Judged judged{Verdict::TooFew, chance_of(without, with), spread_of(ratios)};
+    ratios.push_back(with[i] == without[i] ? 1 : without[i] / with[i]);
+  const bool have_logarithms = std::all_of(ratios.begin(), ratios.end(), [](double each) {
+    return each > 0 && std::isfinite(each);
+  });
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < with.size(); ++i)
+    differences.push_back(have_logarithms ? std::log(ratios[i]) : without[i] - with[i]);
+  Judged judged{.chance = chance_of(differences), .ratio = spread_of(ratios)};
   if (with.size() < kFewestRounds) return judged;
+  if (have_logarithms) set_interval(differences, &judged);
   judged.verdict = Verdict::Noise;
   // By the ranks, as the chance is: the medians may be equal.
-  const RankSum found = rank_sum(with, without);
+  const SignedRanks found = signed_ranks(differences);
   if (judged.chance < kRareEnough)
-    judged.verdict = found.sum < found.middle ? Verdict::Less : Verdict::More;
+    judged.verdict = found.above > found.below ? Verdict::Less : Verdict::More;
   return judged;
 }
 
