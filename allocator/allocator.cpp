@@ -83,9 +83,9 @@ std::optional<Status> Allocator::FreePlan::free_slow_on(CUstream stream, NullStr
   // A stream of another context: its order means nothing on this one's timeline.
   Timeline& theirs = binding->cache->timeline();
   HostUse until{&theirs, {}};
-  if (theirs.record_free_abroad(*binding->stream_state, &until.event))
+  if (theirs.events().record_free_abroad(*binding->stream_state, &until.event))
     return cache_->freed_blocks().free_abroad(owner_, address_, std::move(until));
-  const Status waited = theirs.wait_all();
+  const Status waited = theirs.fences().wait_all();
   return waited.ok() ? cache_->free_slow(owner_, address_, nullptr, nullptr) : waited;
 }
 
@@ -134,11 +134,12 @@ Status Allocator::trim_idle(int device) {
 
 bool Allocator::context_broken(CUcontext context) {
   ContextCache* cache = state_->cache(context);
-  return cache == nullptr || cache->timeline().broken();
+  return cache == nullptr || cache->timeline().events().broken();
 }
 
 void Allocator::look_for_faults() {
-  visit_living(state_->all(), [](ContextCache& cache) { cache.timeline().look_for_fault(); });
+  visit_living(state_->all(),
+               [](ContextCache& cache) { cache.timeline().events().look_for_fault(); });
 }
 
 bool Allocator::owns(Address address) const {

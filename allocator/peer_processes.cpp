@@ -50,7 +50,7 @@ Status PeerProcesses::quiet(Address base) {
 void PeerProcesses::let_cards_reach(CUcontext context) {
   ContextCache* cache = core_.state_->known(context);
   if (cache == nullptr) return;  // asked for when it is made
-  if (const ContextUse use(cache->timeline().users()); use)
+  if (const ContextUse use(cache->timeline().events().users()); use)
     cache->peer_grants().let_cards_reach();
 }
 

@@ -108,7 +108,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
       return it->second;
     }
     count_contexts();
-    if (sleep_gate.closed()) made->timeline().bar();
+    if (sleep_gate.closed()) made->timeline().submissions().bar();
   }
   // Afterwards, so that no call that sets the flags now is missed.
   if (engine.load() != nullptr) made->peer_grants().let_engines_reach();
@@ -230,7 +230,7 @@ void Allocator::State::count_contexts() {
 bool Allocator::State::others_are_at_work(ContextCache& cache) {
   const std::vector<ContextCache*> caches_here = on_device(cache.device());
   return std::any_of(caches_here.begin(), caches_here.end(), [&](ContextCache* other) {
-    return other != &cache && other->timeline().unfinished();
+    return other != &cache && other->timeline().fences().unfinished();
   });
 }
 
@@ -241,11 +241,12 @@ bool Allocator::State::others_idle(void* state, ContextCache& self, Unseen unsee
   visit_living(all.on_device(self.device()), [&](ContextCache& other) {
     if (&other == &self) return;
     Timeline& timeline = other.timeline();
-    const Position before = timeline.passed();
-    timeline.poll(unseen == Unseen::Anew ? timeline.submitted_with_unseen()
-                                         : timeline.submitted());
-    if (timeline.passed() != before) self.timeline().patience().note_end();
-    idle = idle && (timeline.broken() || !timeline.unfinished());
+    const Position before = timeline.fences().passed();
+    timeline.fences().poll(unseen == Unseen::Anew
+                               ? timeline.submissions().submitted_with_unseen()
+                               : timeline.submissions().submitted());
+    if (timeline.fences().passed() != before) self.timeline().fences().patience().note_end();
+    idle = idle && (timeline.events().broken() || !timeline.fences().unfinished());
   });
   return idle;
 }
@@ -257,8 +258,8 @@ Status Allocator::State::wait_for_others(ContextCache& cache) {
   visit_living(on_device(cache.device()), [&](ContextCache& other) {
     if (&other == &cache) return;
     // Its kernels' faults are not reported here.
-    const Status waited = other.timeline().wait_all();
-    if (!other.timeline().broken() && !waited.ok()) result = waited;
+    const Status waited = other.timeline().fences().wait_all();
+    if (!other.timeline().events().broken() && !waited.ok()) result = waited;
   });
   return result;
 }

@@ -47,7 +47,7 @@ struct StreamName {
 template <typename Visit>
 void visit_living(const std::vector<ContextCache*>& caches, Visit visit) {
   for (ContextCache* cache : caches) {
-    if (const ContextUse use(cache->timeline().users()); use) visit(*cache);
+    if (const ContextUse use(cache->timeline().events().users()); use) visit(*cache);
   }
 }
 

@@ -28,7 +28,7 @@ bool is_capturing(const Driver& driver, CUstream stream) {
 }
 
 bool captures(const Driver& driver, const StreamPlace& place) {
-  return place.cache->timeline().capturing() &&
+  return place.cache->timeline().events().capturing() &&
          is_capturing(driver, place.stream_state->stream);
 }
 
@@ -48,7 +48,7 @@ void reach(CUdevice device, const Owners& owners) {
 template <typename Owners>
 void pay_for(const Owners& owners, CUstream stream, const ContextCache* but = nullptr) {
   for (ContextCache* owner : owners) {
-    if (owner != nullptr && owner != but) owner->timeline().pay_on(stream);
+    if (owner != nullptr && owner != but) owner->timeline().debt().pay_on(stream);
   }
 }
 
@@ -141,7 +141,7 @@ Submission::Submission(Allocator& allocator,
     return;  // nothing runs now
   }
   if (view == SubmissionKind::Wait && !holds(Rule::waits_of_streams_count) &&
-      !place.cache->timeline().capturing())
+      !place.cache->timeline().events().capturing())
     return;
   cache_ = place.cache;
   stream_state_ = place.stream_state;
@@ -149,14 +149,14 @@ Submission::Submission(Allocator& allocator,
   host_visible_ = effect.visible;
   reaches_host_ = effect.reaches;
   Timeline& timeline = cache_->timeline();
-  if (reaches_host_) timeline.reaching_begins(reaching_);
+  if (reaches_host_) timeline.host_work().reaching_begins(reaching_);
   if (holds(Rule::copies_pay_the_other_context)) pay_for(others, stream_state_->stream);
   if (several && holds(Rule::graphs_pay_every_context) && is_graph(view))
     pay_for(state.all(), stream_state_->stream, cache_);  // its nodes may be of any device
   else if (several)
     cache_->owners().pay(*stream_state_);
   timeline.enter(*stream_state_);
-  step_ = view == SubmissionKind::Wait && timeline.capturing();
+  step_ = view == SubmissionKind::Wait && timeline.events().capturing();
   if (step_) timeline.wait_begins(*stream_state_);
 }
 
@@ -167,7 +167,7 @@ void Submission::done(CUresult result) {
   step_ ? timeline.wait_done(*stream_state_)
         : timeline.leave(*stream_state_,
                          host_visible_ ? Results::HostVisible : Results::OnDevice);
-  if (reaches_host_) timeline.reaching_done(reaching_);
+  if (reaches_host_) timeline.host_work().reaching_done(reaching_);
   for (std::size_t i = 0; i < others_.size(); ++i) {
     if (others_[i] != nullptr)
       others_[i]->copies_abroad().note(touched_[i], timeline, *stream_state_);
@@ -186,9 +186,10 @@ bool Allocator::kernels_host_visible() const {
 Position Allocator::order_wanted(CUstream stream, NullStream null) {
   const StreamPlace place = state_->place(stream, null);
   if (!place || captures(driver_, place)) return {};  // a graph begins in full order
-  const Timeline& timeline = place.cache->timeline();
-  const Position owed = timeline.owed();
-  return holds(Rule::early_launches_wait_while_memory_is_owed) && owed > timeline.passed() &&
+  Timeline& timeline = place.cache->timeline();
+  const Position owed = timeline.debt().owed();
+  return holds(Rule::early_launches_wait_while_memory_is_owed) &&
+                 owed > timeline.fences().passed() &&
                  owed > place.stream_state->in_full_order.load()
              ? owed
              : Position{};
@@ -257,7 +258,7 @@ void Allocator::stream_destroyed(CUstream stream) {
 
 ContextUsers* Allocator::users_of(CUcontext context) {
   ContextCache* cache = state_->known(context);
-  return cache == nullptr ? nullptr : &cache->timeline().users();
+  return cache == nullptr ? nullptr : &cache->timeline().events().users();
 }
 
 void Allocator::context_destroyed(CUcontext context) {
@@ -265,14 +266,14 @@ void Allocator::context_destroyed(CUcontext context) {
   // waited for that.
   if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere))
     visit_living(state_->all(),
-                 [](ContextCache& each) { each.timeline().wait_frees().ignore(); });
+                 [](ContextCache& each) { each.timeline().fences().wait_frees().ignore(); });
   ContextCache* const ending = state_->known(context);
   const DeviceStats all = ending == nullptr ? DeviceStats{} : stats(ending->device());
   ContextCache* cache = state_->remove(context);
   state_->new_epoch();
   if (cache == nullptr) return state_->green_destroyed(context);
   state_->count_ended(*cache, all);
-  cache->timeline().users().close();
+  cache->timeline().events().users().close();
   // It can no longer be put to sleep or woken.
   if (PageContents& contents = cache->sleeping_pages().contents(); contents.reserved() != 0) {
     const CurrentContext current(driver_, context);
@@ -317,7 +318,7 @@ void Allocator::context_gone(CUcontext context) {
     state_->doomed.erase(it);
     state_->retired.push_back(cache);
   }
-  cache->timeline().end();
+  cache->timeline().events().end();
   cache->return_surviving_pages();
 }
 

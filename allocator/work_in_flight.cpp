@@ -38,13 +38,14 @@ Status WorkInFlight::wait_for_ticket(std::uint64_t ticket) {
 HostUse WorkInFlight::record_use(CUstream stream, NullStream null) {
   const StreamPlace place = state_.place(stream, null);
   HostUse use;
-  if (!place || !place.cache->timeline().record_use(*place.stream_state, &use.event)) return {};
+  if (!place || !place.cache->timeline().events().record_use(*place.stream_state, &use.event))
+    return {};
   use.timeline = &place.cache->timeline();
   return use;
 }
 
 bool WorkInFlight::use_over(const HostUse& use) {
-  return use.timeline->use_over(use.event);
+  return use.timeline->events().use_over(use.event);
 }
 
 Status WorkInFlight::wait_as_free_does(CUcontext context) {
@@ -63,10 +64,10 @@ bool WorkInFlight::free_would_not_wait(CUcontext context) {
 
 bool WorkInFlight::idle() {
   if (!state_.config.single_stream) return false;  // submissions may have gone unseen
-  if (ContextCache* cache = state_.only.load()) return !cache->timeline().unfinished();
+  if (ContextCache* cache = state_.only.load()) return !cache->timeline().fences().unfinished();
   const std::vector<Timeline*> all = state_.timelines();
   return std::none_of(
-      all.begin(), all.end(), [](const Timeline* each) { return each->unfinished(); });
+      all.begin(), all.end(), [](Timeline* each) { return each->fences().unfinished(); });
 }
 
 }  // namespace custash

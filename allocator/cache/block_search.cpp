@@ -85,7 +85,7 @@ Address BlockSearch::take_from(Pool& pool,
   arena.blocks().drain(reuse_limits.passed);
   Fit fit = fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on());
   // A capture allows no wait: any hole is better than one more page.
-  if (fit == Fit::AsDriver && core_.timeline.capturing()) fit = Fit::FewPages;
+  if (fit == Fit::AsDriver && core_.timeline.events().capturing()) fit = Fit::FewPages;
   if (request.own_pages) fit = Fit::OwnPages;
   const Bytes bytes = whole(request).rounded;
   Block* block = nullptr;
@@ -124,7 +124,8 @@ Address BlockSearch::take_from_limbo(Pool& pool,
 
 // What was freed on another stream, behind its event.
 Address BlockSearch::take_across(const Request& request) {
-  if (request.stream_state == nullptr || request.wait == nullptr || core_.timeline.capturing())
+  if (request.stream_state == nullptr || request.wait == nullptr ||
+      core_.timeline.events().capturing())
     return 0;
   ReuseLimits across = core_.reuse_limits(request, false);
   across.state = &core_.timeline;
@@ -190,24 +191,26 @@ SmallRef BlockSearch::slab_from(Pool& pool, Block* backing, const Request& reque
 Address BlockSearch::hand_out(const Request& request, const BlockRef& found) {
   CUSTASH_ASSERT(found.state() == BlockState::Used && found.buffer_id() == 0);
   CUSTASH_ASSERT(request.bytes <= static_cast<Bytes>(found.block_bytes()));
-  CUSTASH_ASSERT(found.reuse_after().latest() <= core_.timeline.submitted());
+  CUSTASH_ASSERT(found.reuse_after().latest() <= core_.timeline.submissions().submitted());
   const std::uint64_t id =
       take_buffer_ids(1) | (request.stream_state == nullptr ? 0 : kOrderedId);
-  const std::uint32_t beside_capture = core_.timeline.capturing() ? thread_number() : 0;
+  const std::uint32_t beside_capture =
+      core_.timeline.events().capturing() ? thread_number() : 0;
   const auto fill = [&](auto& block) {
     block.requested =
         static_cast<typename std::decay_t<decltype(block.requested)>::Value>(request.bytes);
-    block.handed_out_at = core_.timeline.submitted().count;
+    block.handed_out_at = core_.timeline.submissions().submitted().count;
     block.buffer_id = id;
     block.marks = {.beside_capture = beside_capture};
     return block.reuse_after;
   };
   const ReuseAfter reuse_after = found.small ? fill(found.small.block()) : fill(*found.large);
   if (found.large != nullptr) core_.pages.begin_block(found.large->address, found.large);
-  if (reuse_after.plain > core_.timeline.done_or_paid() && holds(Rule::hand_outs_take_debt))
-    core_.timeline.take_debt(reuse_after.plain);
+  if (reuse_after.plain > core_.timeline.debt().done_or_paid() &&
+      holds(Rule::hand_outs_take_debt))
+    core_.timeline.debt().take_debt(reuse_after.plain);
   if (request.wait != nullptr) request.wait->owed = reuse_after.plain;
-  if (reuse_after.ordered > core_.timeline.passed() &&
+  if (reuse_after.ordered > core_.timeline.fences().passed() &&
       reuse_after.stream != request.stream_state &&
       holds(Rule::hand_outs_wait_for_the_stream_of_the_free)) {
     assert(request.wait != nullptr && "only take_across() accepts another stream's order");

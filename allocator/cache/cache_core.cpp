@@ -50,23 +50,24 @@ Pool& CacheCore::add_pool() {
 
 ReuseLimits CacheCore::reuse_limits(const Request& request, bool debt) const {
   const Position settled = this->settled();
-  const bool graph = timeline.capturing() && holds(Rule::a_stream_holds_back_no_graph);
+  const bool graph = timeline.events().capturing() && holds(Rule::a_stream_holds_back_no_graph);
   return {
       .stream_state = graph ? nullptr : request.stream_state,  // a graph may run on any stream
-      .passed = timeline.passed(),
-      .acceptable = debt && debt_allowed() ? std::max(settled, timeline.coverable()) : settled};
+      .passed = timeline.fences().passed(),
+      .acceptable =
+          debt && debt_allowed() ? std::max(settled, timeline.fences().coverable()) : settled};
 }
 
 // Work up to this position has passed, or every stream and every graph launch waits for it
 // before its next submission. A block freed up to there costs no further wait.
 Position CacheCore::settled() const {
-  return must_be_over() ? timeline.passed()
-                        : std::max(timeline.done_or_paid(), timeline.owed());
+  return must_be_over() ? timeline.fences().passed()
+                        : std::max(timeline.debt().done_or_paid(), timeline.debt().owed());
 }
 
 // Debt must be coverable: a capture cannot pay it, and some kernels wait for nothing here.
 bool CacheCore::debt_allowed() const {
-  if (timeline.capturing() && holds(Rule::no_debt_in_a_capture)) return false;
+  if (timeline.events().capturing() && holds(Rule::no_debt_in_a_capture)) return false;
   return !must_be_over();
 }
 

@@ -67,7 +67,7 @@ struct CacheCore {
   SleepGate& sleep_gate;
   WholeBlocks& whole_blocks;
   DriverMemory memory;
-  Timeline timeline;
+  mutable Timeline timeline;  // has a lock of its own
   Headroom headroom;
   PeerAccess peers;
   std::unique_ptr<Sampler> sampler;    // null: the cache serves every allocation

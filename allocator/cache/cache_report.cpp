@@ -63,14 +63,13 @@ std::string CacheReport::describe_use() {
 }
 
 DeviceStats CacheReport::stats() {
-  const Timeline::Counters counters = core_.timeline.counters();
   CacheLock lock(core_.mutex);
   thread_caches_.empty_all();
   DeviceStats out = core_.stats;
-  out.num_fences = static_cast<std::int64_t>(counters.fences);
-  out.num_fence_queries = static_cast<std::int64_t>(counters.queries);
-  out.num_debt_waits = static_cast<std::int64_t>(counters.waits);
-  out.num_free_waits = static_cast<std::int64_t>(counters.host_waits);
+  out.num_fences = static_cast<std::int64_t>(core_.timeline.fences().recorded());
+  out.num_fence_queries = static_cast<std::int64_t>(core_.timeline.events().queries());
+  out.num_debt_waits = static_cast<std::int64_t>(core_.timeline.debt().waits());
+  out.num_free_waits = static_cast<std::int64_t>(core_.timeline.host_work().waits());
   for (const auto& pool : core_.pools) {
     out.limbo_bytes += static_cast<std::int64_t>(pool->large.blocks().limbo_bytes() +
                                                  pool->slabs.limbo_bytes());

@@ -74,7 +74,7 @@ Status ContextCache::allocate(Bytes bytes,
                               ThreadCache* thread_cache,
                               Address* out) {
   // The driver itself answers for a broken context and for more bytes than the device has.
-  if (core_.timeline.broken() || bytes > core_.memory.device_bytes() ||
+  if (core_.timeline.events().broken() || bytes > core_.memory.device_bytes() ||
       core_.config.caching == Caching::Never)
     return core_.memory.alloc(bytes, out);
   reclaim_.decay(PlainTrim::WhenIdle, kLate);
@@ -88,19 +88,19 @@ Status ContextCache::allocate(Bytes bytes,
   if (wait.needed &&
       !(wait.free_event && core_.timeline.wait_free_event(*stream_state, wait.free_event)) &&
       holds(Rule::lost_free_events_are_waited_for)) {
-    core_.timeline.wait_all().ignore();  // broken() reports it
+    core_.timeline.fences().wait_all().ignore();  // broken() reports it
   }
   waits_.settle_handed(wait);
   // custash may not see the next submission, so its debt is paid here.
   if (!core_.config.single_stream && holds(Rule::unseen_work_is_paid_for_at_the_allocation))
-    core_.timeline.pay_now();
+    core_.timeline.debt().pay_now();
   *out = found;
   return {};
 }
 
 // Steps 2 to 6.
 Status ContextCache::find_or_grow(const Request& request, Address* out) {
-  const bool in_order = core_.timeline.single_stream() && core_.debt_allowed();
+  const bool in_order = core_.timeline.submissions().single_stream() && core_.debt_allowed();
   // A poll costs a driver call. It runs now and then, so that idle streams are noticed, and
   // before a miss.
   const bool polled =
@@ -142,15 +142,15 @@ Address ContextCache::take_from_others(const Request& request, bool in_order) {
 // Whether there was anything to ask for. With several streams, blocks outside limbo wait, too.
 bool ContextCache::poll(bool in_order) {
   Position waiting = core_.limbo_high.load();
-  if (!in_order) waiting = std::max(waiting, core_.timeline.newest());
-  if (waiting <= core_.timeline.passed()) return false;
-  core_.timeline.poll(waiting);
+  if (!in_order) waiting = std::max(waiting, core_.timeline.fences().newest());
+  if (waiting <= core_.timeline.fences().passed()) return false;
+  core_.timeline.fences().poll(waiting);
   return true;
 }
 
 Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
-  if (core_.timeline.broken() || !core_.config.single_stream || core_.sampler != nullptr ||
-      bytes > core_.memory.device_bytes())
+  if (core_.timeline.events().broken() || !core_.config.single_stream ||
+      core_.sampler != nullptr || bytes > core_.memory.device_bytes())
     return 0;
   CrossWait wait;
   const Request request = make_request(freed_, bytes, nullptr, &wait, thread_cache);
@@ -162,7 +162,8 @@ Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
     found = search_.take_from(
         search_.pool_of(request),
         request,
-        core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed()));
+        core_.reuse_limits(
+            request, core_.timeline.submissions().single_stream() && core_.debt_allowed()));
   }
   waits_.settle_handed(wait);  // calls the driver only where a launch came in between
   return found;
@@ -184,14 +185,15 @@ Status ContextCache::free_slow(const PageOwner& owner,
   Position position;
   if (stream_state != nullptr) {
     position = found.marks().shared_streams
-                   ? core_.timeline.submitted()
+                   ? core_.timeline.submissions().submitted()
                    : core_.timeline.record_free_on(*stream_state, found.kind());
-    if (core_.timeline.broken()) result = core_.timeline.wait_all();  // tells the fault
+    if (core_.timeline.events().broken())
+      result = core_.timeline.fences().wait_all();  // tells the fault
   } else {
     if (copies_abroad().any() && core_.config.free_mode != FreeMode::Never)
       result = copies_abroad().wait_for(address, static_cast<Bytes>(found.block_bytes()));
     if (const Status waited = wait_before_free(); !waited.ok()) result = waited;
-    if (const Status recorded = core_.timeline.record_free(&position); !recorded.ok())
+    if (const Status recorded = core_.timeline.fences().record_free(&position); !recorded.ok())
       result = recorded;
   }
   {
@@ -205,9 +207,9 @@ Status ContextCache::free_slow(const PageOwner& owner,
 }
 
 Status ContextCache::wait_before_free() {
-  if (core_.frees_wait_for_device()) return core_.timeline.wait_device();
+  if (core_.frees_wait_for_device()) return core_.timeline.events().wait_device();
   return core_.config.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
-             ? core_.timeline.wait_host_visible()
+             ? core_.timeline.host_work().wait()
              : Status();
 }
 
@@ -225,7 +227,7 @@ bool ContextCache::free_fenced(ThreadCache& thread_cache,
   }
   // The slow path waits for the device and reports errors.
   if (core_.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
-      !core_.timeline.record_free(&position).ok())
+      !core_.timeline.fences().record_free(&position).ok())
     return false;
   return fast_path_.free(thread_cache, owner, address) ||
          free_covered(owner, address, &thread_cache);
@@ -292,9 +294,10 @@ Status ContextCache::quiet(Address base) {
   }
   // A free on a stream replaces the fence that a block was taken in debt of.
   if (holds(Rule::debt_outlives_a_free_on_a_stream))
-    owed = std::max(owed, core_.timeline.owed());
-  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? core_.timeline.wait_for(owed)
-                                                            : Status();
+    owed = std::max(owed, core_.timeline.debt().owed());
+  return holds(Rule::memory_that_leaves_the_sight_is_quiet)
+             ? core_.timeline.fences().wait_for(owed)
+             : Status();
 }
 
 void ContextCache::abandon() {

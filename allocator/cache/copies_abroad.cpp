@@ -10,16 +10,17 @@
 namespace custash {
 
 bool CopiesAbroad::Copy::over() const {
-  return use.event ? use.timeline->use_over(use.event) : use.timeline->over(position);
+  return use.event ? use.timeline->events().use_over(use.event)
+                   : use.timeline->fences().over(position);
 }
 
 void CopiesAbroad::note(Address touched, Timeline& by, StreamState& stream_state) {
   Copy copy{.touched = touched, .stream_state = &stream_state, .use = {&by, {}}};
   // All that the context does now stands for it. Without custash, only this copy waits: no
   // stream waits.
-  if (!by.record_use(stream_state, &copy.use.event))
-    by.record_free(&copy.position, FenceKind::Late).ignore();
-  if (!keep(std::move(copy))) by.wait_all().ignore();  // no host memory to note it
+  if (!by.events().record_use(stream_state, &copy.use.event))
+    by.fences().record_free(&copy.position, FenceKind::Late).ignore();
+  if (!keep(std::move(copy))) by.fences().wait_all().ignore();  // no host memory to note it
 }
 
 bool CopiesAbroad::keep(Copy copy) noexcept {
@@ -46,10 +47,11 @@ Status CopiesAbroad::wait_for(Address base, Bytes size) {
   for (const Copy& copy : all()) {
     if (!copy.over() && copy.touched - base < size &&
         holds(Rule::frees_wait_for_copies_of_other_contexts)) {
-      const ContextUse use(copy.use.timeline->users());
+      const ContextUse use(copy.use.timeline->events().users());
       if (!use) continue;  // its end waits for its work
-      const Status waited = copy.use.event ? copy.use.timeline->wait_use(copy.use.event)
-                                           : copy.use.timeline->wait_for(copy.position);
+      const Status waited = copy.use.event
+                                ? copy.use.timeline->fences().wait_use(copy.use.event)
+                                : copy.use.timeline->fences().wait_for(copy.position);
       if (!waited.ok()) result = waited;
     }
     if (copy.over()) drop(copy.number);

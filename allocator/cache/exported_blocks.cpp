@@ -113,7 +113,7 @@ void FreedBlocks::unpin(Address base, std::uint64_t buffer_id) {
 
 // The other process has waited for its own work. Work submitted here meanwhile may still run.
 void FreedBlocks::put_back(Block* block) {
-  const Position position = core_.timeline.submitted();
+  const Position position = core_.timeline.submissions().submitted();
   block->leaves = false;
   block->reuse_after = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
                            ? ReuseAfter{.ordered = position}
@@ -147,7 +147,7 @@ Position FreedBlocks::left_until() {
 template <typename Each>
 void FreedBlocks::for_pages_left(const Aliases& aliases, Each each) {
   auto& left = exported_blocks_.left();
-  const Position passed = core_.timeline.passed();
+  const Position passed = core_.timeline.fences().passed();
   for (auto place = left.begin(); place != left.end();) {
     const auto now = place++;
     const auto& parts = now->second;

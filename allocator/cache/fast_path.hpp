@@ -23,10 +23,10 @@ class FastPath {
 
   // Whether there is anything that a free waits for.
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
-    const Timeline& timeline = core_.timeline;
-    if (timeline.broken() || core_.config.free_mode == FreeMode::Strict) return true;
+    Timeline& timeline = core_.timeline;
+    if (timeline.events().broken() || core_.config.free_mode == FreeMode::Strict) return true;
     return core_.config.free_mode != FreeMode::Never &&
-           (timeline.host_visible_outstanding() || timeline.host_visible_expected() ||
+           (timeline.host_work().outstanding() || timeline.host_work().expected() ||
             copies_abroad_.any());
   }
 

@@ -10,8 +10,8 @@ namespace custash {
 
 // False: calls take the slow path. Order: see `quick`.
 [[gnu::always_inline]] inline bool CacheCore::quick_ways_open() const {
-  return quick.load(std::memory_order_relaxed) && !timeline.broken() &&
-         !(timeline.capturing() && holds(Rule::no_hits_in_a_capture)) &&
+  return quick.load(std::memory_order_relaxed) && !timeline.events().broken() &&
+         !(timeline.events().capturing() && holds(Rule::no_hits_in_a_capture)) &&
          headroom.fit() == Fit::Quick;
 }
 
@@ -20,18 +20,19 @@ namespace custash {
 // stream, such a kernel is ordered behind all work that is owed.)
 inline bool CacheCore::must_be_over() const {
   const bool unpaid = peers.unpaid() && holds(Rule::no_debt_with_unpaid_peers);
-  const bool handed = (timeline.host_may_hand_over() && !timeline.single_stream()) ||
-                      peers.host_may_hand_over();
+  const bool handed =
+      (timeline.host_may_hand_over() && !timeline.submissions().single_stream()) ||
+      peers.host_may_hand_over();
   return unpaid || (handed && holds(Rule::no_debt_where_the_host_hands_over));
 }
 
 // The position has passed, a stream wait covers it, or the next submission that is not ordered
 // behind it will wait for it.
 [[gnu::always_inline]] inline bool CacheCore::done_or_owed(Position position) const {
-  if (position <= timeline.passed()) return true;
+  if (position <= timeline.fences().passed()) return true;
   if (must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over)) return false;
-  return position <= timeline.owed() ||
-         (timeline.single_stream() && position <= timeline.coverable());
+  return position <= timeline.debt().owed() ||
+         (timeline.submissions().single_stream() && position <= timeline.fences().coverable());
 }
 
 // Nothing was submitted since that position, at which a block was handed out: so the block has
@@ -41,7 +42,8 @@ inline bool CacheCore::unused_since(Position handed_out) const {
   // with free:never.
   if (config.free_mode == FreeMode::Never && holds(Rule::free_never_leaves_no_block_unfenced))
     return false;
-  return handed_out == timeline.submitted() || !holds(Rule::used_blocks_have_a_fence);
+  return handed_out == timeline.submissions().submitted() ||
+         !holds(Rule::used_blocks_have_a_fence);
 }
 
 }  // namespace custash

@@ -79,14 +79,14 @@ template <bool kMarked>
 
 [[gnu::always_inline]] inline bool FastPath::accepts(const ReuseAfter& reuse_after,
                                                      const StreamState* stream_state) {
-  if (reuse_after.ordered > core_.timeline.passed() &&
+  if (reuse_after.ordered > core_.timeline.fences().passed() &&
       (stream_state == nullptr || reuse_after.stream != stream_state) &&
       holds(Rule::hits_are_of_their_own_stream))
     return false;
-  if (reuse_after.plain <= core_.timeline.passed()) return true;
+  if (reuse_after.plain <= core_.timeline.fences().passed()) return true;
   if (!core_.done_or_owed(reuse_after.plain) && holds(Rule::hits_are_clear_or_payable))
     return false;
-  if (holds(Rule::hits_take_debt)) core_.timeline.take_debt(reuse_after.plain);
+  if (holds(Rule::hits_take_debt)) core_.timeline.debt().take_debt(reuse_after.plain);
   // Asked once more: see PressureWaits::settle_handed().
   return !(core_.must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
@@ -113,7 +113,7 @@ inline Address FastPath::allocate(ThreadCache& thread_cache, Bytes bytes) {
   if (!accepts(block.reuse_after, thread_cache.stream_state)) return 0;
   --magazine.count;
   block.requested = static_cast<std::uint32_t>(bytes);
-  block.handed_out_at = core_.timeline.submitted().count;
+  block.handed_out_at = core_.timeline.submissions().submitted().count;
   block.buffer_id.publish(new_buffer_id_of(thread_cache));
   const Bytes usable = class_bytes(size);
   thread_cache.stats_delta.take(
@@ -135,7 +135,7 @@ inline Address FastPath::hit_large(ThreadCache& thread_cache, Bytes bytes) {
     thread_cache.large_bytes -= rounded;
     CUSTASH_ASSERT(block->state == BlockState::Used && block->buffer_id == 0);
     block->requested = bytes;
-    block->handed_out_at = core_.timeline.submitted().count;
+    block->handed_out_at = core_.timeline.submissions().submitted().count;
     block->buffer_id.publish(new_buffer_id_of(thread_cache));
     thread_cache.stats_delta.take(
         false, static_cast<std::int64_t>(rounded), static_cast<std::int64_t>(bytes));

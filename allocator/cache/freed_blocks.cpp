@@ -65,7 +65,7 @@ BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {
 }
 
 void FreedBlocks::finish(const BlockRef& found, StreamState* stream_state, Position position) {
-  CUSTASH_ASSERT(position <= core_.timeline.submitted());
+  CUSTASH_ASSERT(position <= core_.timeline.submissions().submitted());
   ReuseAfter reuse_after;
   if (stream_state == nullptr) {
     reuse_after.plain = position;
@@ -89,7 +89,8 @@ Status FreedBlocks::free_abroad(const PageOwner& owner, Address address, HostUse
   const BlockRef found = begin(owner, address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   ReuseAfter reuse_after;
-  if (found.marks().shared_streams) reuse_after.ordered = core_.timeline.submitted();
+  if (found.marks().shared_streams)
+    reuse_after.ordered = core_.timeline.submissions().submitted();
   atomic_max(core_.order_high, reuse_after.ordered);
   abroad_.add({found, std::move(until), reuse_after});
   return {};
@@ -102,13 +103,13 @@ bool FreedBlocks::collect_abroad(AbroadWait wait) {
     CacheLock lock(core_.mutex);
     over = abroad_.uses();
   }
-  Patience::Wait waiting(core_.timeline.patience());
+  Patience::Wait waiting(core_.timeline.fences().patience());
   std::erase_if(over, [&](const HostUse& use) {
-    while (!use.timeline->use_over(use.event) &&
+    while (!use.timeline->events().use_over(use.event) &&
            holds(Rule::memory_freed_abroad_waits_for_its_event)) {
       if (wait == AbroadWait::No || !waiting.go_on()) return true;
     }
-    core_.timeline.patience().note_end();
+    core_.timeline.fences().patience().note_end();
     return false;
   });
   CacheLock lock(core_.mutex);
@@ -135,7 +136,7 @@ void FreedBlocks::hold_or_give(const BlockRef& found) {
 // passed.
 void FreedBlocks::wait_for_launches(const BlockRef& found) {
   ReuseAfter& reuse_after = found.reuse_after();
-  const Position position = core_.timeline.submitted();
+  const Position position = core_.timeline.submissions().submitted();
   reuse_after = {.plain = reuse_after.plain, .ordered = position};
   atomic_max(core_.order_high, position);
 }
@@ -144,7 +145,7 @@ void FreedBlocks::wait_for_launches(const BlockRef& found) {
 // streams have work.
 bool FreedBlocks::is_ready(const BlockRef& found) const {
   const ReuseAfter& reuse_after = found.reuse_after();
-  if (reuse_after.ordered > core_.timeline.passed()) {
+  if (reuse_after.ordered > core_.timeline.fences().passed()) {
     const Pool* pool = reuse_after.stream == nullptr ? nullptr : reuse_after.stream->pool;
     if (pool == nullptr || !found.home_is(*pool)) return false;
   }
@@ -166,8 +167,8 @@ void FreedBlocks::give(const BlockRef& found) {
     // joins wait, too. Kept apart, blocks fill pages less well, so they stay apart only while
     // memory is plentiful. On a nearly full device they join their neighbours at once, as they
     // do in the driver. Each search looks at ReuseAfter in any case.
-    const bool apart = found.reuse_after().ordered > core_.timeline.passed() &&
-                       !core_.timeline.single_stream() &&
+    const bool apart = found.reuse_after().ordered > core_.timeline.fences().passed() &&
+                       !core_.timeline.submissions().single_stream() &&
                        core_.headroom.left(core_.budget) >= kPlenty;
     ready = core_.headroom.fit() == Fit::FewPages || (ready && !apart);
   }
@@ -176,11 +177,11 @@ void FreedBlocks::give(const BlockRef& found) {
 }
 
 void FreedBlocks::put(const BlockRef& found, bool ready) {
-  CUSTASH_ASSERT(found.reuse_after().latest() <= core_.timeline.submitted());
+  CUSTASH_ASSERT(found.reuse_after().latest() <= core_.timeline.submissions().submitted());
   if (!ready) atomic_max(core_.limbo_high, found.reuse_after().latest());
   if (found.large != nullptr) {
     BlockHeap& blocks = found.large->segment->arena->blocks();
-    return ready ? blocks.give_ready(found.large, core_.timeline.passed())
+    return ready ? blocks.give_ready(found.large, core_.timeline.fences().passed())
                  : blocks.give_to_limbo(found.large);
   }
   Slab* slab = found.small.slab;
@@ -191,7 +192,7 @@ void FreedBlocks::put(const BlockRef& found, bool ready) {
 // All unused slabs of the class but one.
 void FreedBlocks::return_spare_slabs(const Slab& like) {
   std::vector<Slab*> empty;
-  like.slab_heap->take_empty_of(like.size_class, 1, core_.timeline.passed(), &empty);
+  like.slab_heap->take_empty_of(like.size_class, 1, core_.timeline.fences().passed(), &empty);
   return_slabs(empty);
 }
 
@@ -209,14 +210,14 @@ void FreedBlocks::return_slabs(const std::vector<Slab*>& slabs) {
     CUSTASH_ASSERT(backing->address == slab->base && backing->size == kSlabBytes);
     (void)core_.pages.set(slab->base, slab->base + kSlabBytes, backing->segment);
     blocks.release(backing);
-    const bool ready = ReuseLimits{.passed = core_.timeline.passed(),
-                                   .acceptable = core_.timeline.single_stream()
+    const bool ready = ReuseLimits{.passed = core_.timeline.fences().passed(),
+                                   .acceptable = core_.timeline.submissions().single_stream()
                                                      ? Position::end()
-                                                     : core_.timeline.done_or_paid()}
+                                                     : core_.timeline.debt().done_or_paid()}
                            .accepts(backing->reuse_after);
     slab->slab_heap->recycle(slab);
     if (ready) {
-      blocks.give_ready(backing, core_.timeline.passed());
+      blocks.give_ready(backing, core_.timeline.fences().passed());
     } else {
       atomic_max(core_.limbo_high, backing->reuse_after.latest());
       blocks.give_to_limbo(backing);

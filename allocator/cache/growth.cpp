@@ -74,7 +74,8 @@ Status MemoryGrowth::grow(const Request& wanted, Address* out) {
   if (core_.memory.vmm()) {
     const Status status = request.own_pages ? grow_apart(arena, request, false, out)
                                             : grow_range(*pool, arena, request, out);
-    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY || core_.timeline.broken())
+    if (status.ok() || status.code() == CUDA_ERROR_OUT_OF_MEMORY ||
+        core_.timeline.events().broken())
       return status;
     log(LogLevel::Error,
         "event=vmm_refused code=" + std::to_string(status.code()) + " backing=driver");
@@ -124,8 +125,8 @@ Bytes MemoryGrowth::excess(const Request& request) {
 bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, Growth* out) {
   const bool cheap = core_.mapping_cost.is_small(now);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  const ReuseLimits asked =
-      core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
+  const ReuseLimits asked = core_.reuse_limits(
+      request, core_.timeline.submissions().single_stream() && core_.debt_allowed());
   const Fit fit = fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on());
   Bytes need = 0;
   if (!arena.open_growth(bytes, asked, fit, out, &need)) return false;
@@ -190,8 +191,8 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
   if (core_.headroom.fit() != Fit::Quick ||
       room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
     return 0;
-  const ReuseLimits asked =
-      core_.reuse_limits(request, core_.timeline.single_stream() && core_.debt_allowed());
+  const ReuseLimits asked = core_.reuse_limits(
+      request, core_.timeline.submissions().single_stream() && core_.debt_allowed());
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const PoolSet& filled = core_.filled_large;
   for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1)) {
@@ -207,7 +208,7 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
 void MemoryGrowth::abandon(Arena& arena, const Growth& growth) {
   for (const PageMove& move : growth.moves)
     segments_.commit_return(*move.from, move.item, 0);
-  arena.abandon_growth(growth, core_.timeline.passed());
+  arena.abandon_growth(growth, core_.timeline.fences().passed());
 }
 
 Status MemoryGrowth::grow_range(Pool& pool,

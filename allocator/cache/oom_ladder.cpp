@@ -54,8 +54,8 @@ Status OomLadder::grow(const Request& request, Address* out) {
 // Patience limits every wait that the program does not have without custash.
 bool OomLadder::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
-  const bool waiting = core_.limbo_high.load() > core_.timeline.passed();
-  if (!waiting || core_.timeline.capturing()) return false;
+  const bool waiting = core_.limbo_high.load() > core_.timeline.fences().passed();
+  if (!waiting || core_.timeline.events().capturing()) return false;
   waits_.wait_for_frees().ignore();  // broken() reports it
   return search_all(request, out) || (waits_.wait_for_all_frees() && search_all(request, out));
 }
@@ -71,7 +71,8 @@ bool OomLadder::search_all(const Request& request, Address* out) {
 
 // Finds blocks whose work has passed meanwhile, and blocks that can be taken in debt.
 Status OomLadder::take_passed(const Request& request, Address* out) {
-  core_.timeline.poll(std::max(core_.limbo_high.load(), core_.timeline.newest()));
+  core_.timeline.fences().poll(
+      std::max(core_.limbo_high.load(), core_.timeline.fences().newest()));
   return found(search_all(request, out));
 }
 
@@ -110,7 +111,8 @@ Status OomLadder::take_gap(const Request& request, Address* out) {
 // memory. So the allocation waits for the oldest frees, as the program would at cudaFree
 // without custash.
 bool OomLadder::take_after_wait(const Request& request, Address* out) {
-  while (*out == 0 && !core_.timeline.capturing() && core_.timeline.wait_oldest_free()) {
+  while (*out == 0 && !core_.timeline.events().capturing() &&
+         core_.timeline.fences().wait_oldest_free()) {
     CacheLock lock(core_.mutex);
     *out = search_.take(request, core_.reuse_limits(request, false));
   }

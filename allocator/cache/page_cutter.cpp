@@ -15,7 +15,7 @@ namespace custash {
 template <typename Visit>
 void PageCutter::each_page(Visit visit) {
   staying_.look();
-  const Position passed = core_.timeline.passed();
+  const Position passed = core_.timeline.fences().passed();
   for (const auto& pool : core_.pools) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       for (Segment* segment : arena->segments()) {
@@ -44,7 +44,7 @@ Bytes PageCutter::gain() {
 void PageCutter::choose(CutSums* sums) {
   CUSTASH_ASSERT(chosen_.empty());
   CacheLock lock(core_.mutex);
-  const Position passed = core_.timeline.passed();
+  const Position passed = core_.timeline.fences().passed();
   each_page([&](Arena& arena, Block* block, const Page& page, Bytes) REQUIRES(cache_lock) {
     if (const auto reason = staying_.reason(page); reason != nullptr) {
       sums->stays.*reason += page.size;
@@ -64,7 +64,7 @@ void PageCutter::cancel() {
   for (const PageCut& cut : chosen_) {
     if (cut.segment == nullptr) continue;  // the host had no memory for it
     cut.segment->pages.at(cut.page.address).sleep = PageSleep::Awake;
-    cut.segment->arena->abandon_cut(cut, core_.timeline.passed());
+    cut.segment->arena->abandon_cut(cut, core_.timeline.fences().passed());
   }
   chosen_.clear();
 }

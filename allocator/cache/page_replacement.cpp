@@ -147,7 +147,7 @@ Status PageReplacement::put_back() {
       },
       [&]() REQUIRES(cache_lock) {
         cut_.segment->pages.at(page.address).sleep = PageSleep::Awake;
-        cut_.segment->arena->abandon_cut(cut_, core_->timeline.passed());
+        cut_.segment->arena->abandon_cut(cut_, core_->timeline.fences().passed());
       });
 }
 

@@ -25,7 +25,9 @@ void PeerGrants::add_accessor(PeerGrants& reader) {
   if (!pays || its.timeline.host_may_hand_over()) {
     finish_hand_outs();
     if (holds(Rule::what_is_owed_is_over_before_unpaid_peers))
-      core_.timeline.wait_for(core_.timeline.owed()).ignore();  // broken() reports it
+      core_.timeline.fences()
+          .wait_for(core_.timeline.debt().owed())
+          .ignore();  // broken() reports it
   }
   let_copies_reach(its.device);
 }
@@ -37,7 +39,9 @@ void PeerGrants::let_cards_reach() {
   // With one stream blocks are handed out without debt. So this waits for the work before the
   // latest free, as the driver's own cudaFree does.
   if (holds(Rule::memory_of_network_cards_is_quiet))
-    core_.timeline.wait_for(core_.timeline.coverable()).ignore();  // broken() reports it
+    core_.timeline.fences()
+        .wait_for(core_.timeline.fences().coverable())
+        .ignore();  // broken() reports it
 }
 
 void PeerGrants::let_engines_reach() {

@@ -20,7 +20,7 @@ constexpr Bytes kAtOnce = 4_GiB;
 
 void Reclaim::drain() {
   thread_caches_.empty_all();
-  const Position passed = core_.timeline.passed();
+  const Position passed = core_.timeline.fences().passed();
   for (const auto& pool : core_.pools) {
     for (const SizeClass each : kEachClass)
       pool->slabs.drain(each, passed);
@@ -54,12 +54,12 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
   {
     CacheLock lock(core_.mutex);
     drain();
-    const Position passed = core_.timeline.passed();
+    const Position passed = core_.timeline.fences().passed();
     freed_.return_empty_slabs(passed);
     trim_request.aliases = &stale_.aliases();
     // The driver waits for the device when it frees plain memory, even for work submitted after
     // every free.
-    if (trim_request.plain == PlainTrim::WhenIdle && core_.timeline.unfinished())
+    if (trim_request.plain == PlainTrim::WhenIdle && core_.timeline.fences().unfinished())
       trim_request.plain = PlainTrim::No;
     take_left(&pages);
     if (trim_request.plain != PlainTrim::No) plain = freed_.take_plain_left();
@@ -108,9 +108,10 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
 
 std::vector<PageReturn> Reclaim::take_free(Arena& arena) {
   CacheLock lock(core_.mutex);
-  arena.blocks().drain(core_.timeline.passed());
+  arena.blocks().drain(core_.timeline.fences().passed());
   TrimRequest everything{.aliases = &stale_.aliases()};
-  std::vector<PageReturn> items = arena.plan_return(core_.timeline.passed(), everything);
+  std::vector<PageReturn> items =
+      arena.plan_return(core_.timeline.fences().passed(), everything);
   for (const PageReturn& item : items)
     segments_.take_out(arena, item);
   return items;
@@ -129,7 +130,7 @@ void Reclaim::plan(Arena& arena,
                    TrimRequest& trim_request,
                    std::vector<std::pair<Arena*, PageReturn>>* pages,
                    std::vector<Segment*>* plain) {
-  for (PageReturn& item : arena.plan_return(core_.timeline.passed(), trim_request)) {
+  for (PageReturn& item : arena.plan_return(core_.timeline.fences().passed(), trim_request)) {
     segments_.take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
@@ -161,7 +162,7 @@ void Reclaim::return_left() {
     CacheLock lock(core_.mutex);
     until = freed_.left_until();
   }
-  core_.timeline.poll(until);
+  core_.timeline.fences().poll(until);
   std::vector<std::pair<Arena*, PageReturn>> pages;
   {
     CacheLock lock(core_.mutex);
@@ -185,9 +186,9 @@ void Reclaim::take_left(std::vector<std::pair<Arena*, PageReturn>>* pages) {
 // A new fence does not pass at once, even if the device has long been idle.
 void Reclaim::poll_briefly() {
   constexpr int kQuestions = 200;  // about 30 µs
-  const Position everything = core_.timeline.submitted();
-  for (int i = 0; i < kQuestions && core_.timeline.passed() < everything; ++i)
-    core_.timeline.poll(everything);
+  const Position everything = core_.timeline.submissions().submitted();
+  for (int i = 0; i < kQuestions && core_.timeline.fences().passed() < everything; ++i)
+    core_.timeline.fences().poll(everything);
 }
 
 Nanoseconds Reclaim::decay_due() {
@@ -204,7 +205,7 @@ Nanoseconds Reclaim::decay(PlainTrim plain, Nanoseconds late) {
   const Nanoseconds now = core_.driver.now();
   Nanoseconds due = next_decay_.load(std::memory_order_relaxed);
   if (now < due + late) return due;
-  if (core_.timeline.capturing()) return now + kSecond;
+  if (core_.timeline.events().capturing()) return now + kSecond;
   if (!next_decay_.compare_exchange_strong(due, now + period)) return due;
   const Bytes before = core_.budget.held();
   // What is refused stays.
@@ -226,7 +227,7 @@ Status Reclaim::trim_idle() {
 
 void Reclaim::age() {
   CacheLock lock(core_.mutex);
-  freed_.return_empty_slabs(core_.timeline.passed());
+  freed_.return_empty_slabs(core_.timeline.fences().passed());
   for (const auto& pool : core_.pools) {
     pool->large.blocks().age();
     pool->small_pages.blocks().age();
@@ -244,8 +245,8 @@ Bytes Reclaim::free_bytes() const {
 }
 
 Bytes Reclaim::returnable() {
-  if (core_.limbo_high.load() > core_.timeline.passed())
-    core_.timeline.poll(core_.limbo_high.load());
+  if (core_.limbo_high.load() > core_.timeline.fences().passed())
+    core_.timeline.fences().poll(core_.limbo_high.load());
   CacheLock lock(core_.mutex);
   drain();
   return free_bytes();

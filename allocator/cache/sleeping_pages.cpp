@@ -71,7 +71,7 @@ bool SleepingPages::choose(SleepSums* sums) {
   if (reserve_for(contents_of_pages()) > contents_.reserved()) return false;
   portion_ = sleepers_.size();
   contents_.begin_portion();
-  const Position passed = core_.timeline.passed();
+  const Position passed = core_.timeline.fences().passed();
   each_page(&mine, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
     leaving_.emplace_back();
     PageCut& cut = leaving_.back();
@@ -115,7 +115,7 @@ void SleepingPages::cancel() {
 
 void SleepingPages::stay(const PageCut& cut) {
   cut.segment->pages.at(cut.page.address).sleep = PageSleep::Awake;
-  cut.segment->arena->abandon_cut(cut, core_.timeline.passed());
+  cut.segment->arena->abandon_cut(cut, core_.timeline.fences().passed());
 }
 
 void SleepingPages::forget() {

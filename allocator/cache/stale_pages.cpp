@@ -31,11 +31,11 @@ void StalePages::unmap_unused() {
   }
   // One thread at a time: custash never unmaps two old addresses of one page at once.
   if (unmapping_.exchange(true)) return;
-  core_.timeline.poll(need);
+  core_.timeline.fences().poll(need);
   std::vector<Stale> over;
   {
     CacheLock lock(core_.mutex);
-    const Position passed = core_.timeline.passed();
+    const Position passed = core_.timeline.fences().passed();
     const auto first = std::partition(stale_.begin(), stale_.end(), [&](const Stale& each) {
       return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
     });

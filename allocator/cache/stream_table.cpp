@@ -39,7 +39,7 @@ StreamState* StreamTable::get(std::uint64_t key, CUstream stream, CUcontext gree
 // block names it.
 StreamState* StreamTable::make(CUstream stream) {
   for (StreamState*& orphan : orphans_) {
-    const bool named = orphan->last_free > timeline_.passed() &&
+    const bool named = orphan->last_free > timeline_.fences().passed() &&
                        holds(Rule::stream_states_of_freed_blocks_serve_nobody_else);
     if (named || !timeline_.adopt(*orphan, stream)) continue;
     CUSTASH_ASSERT(!orphan->orphan.load() && orphan->pool == nullptr);

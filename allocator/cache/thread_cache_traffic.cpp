@@ -52,7 +52,7 @@ bool ThreadCaches::restock(ThreadCache& thread_cache, SizeClass size_class) {
 // already, which count the block as free and ready.
 void ThreadCaches::return_block(const BlockRef& found) {
   const ReuseAfter& reuse_after = found.reuse_after();
-  if (reuse_after.stream != nullptr && reuse_after.ordered > core_.timeline.passed()) {
+  if (reuse_after.stream != nullptr && reuse_after.ordered > core_.timeline.fences().passed()) {
     auto* stream_state = const_cast<StreamState*>(reuse_after.stream);
     stream_state->last_free = std::max(stream_state->last_free, reuse_after.ordered);
   }
@@ -191,7 +191,7 @@ void ThreadCaches::empty_large(ThreadCache& thread_cache) {
     CUSTASH_ASSERT(block->state == BlockState::Used && block->buffer_id == 0);
     CUSTASH_ASSERT(block->segment->cache == thread_cache.cache);
     CUSTASH_ASSERT(block->size <= thread_cache.large_bytes);
-    CUSTASH_ASSERT(core_.timeline.abandoned() ||
+    CUSTASH_ASSERT(core_.timeline.events().abandoned() ||
                    core_.pages.find(block->address).segment == block->segment);
     --thread_cache.large_count;
     thread_cache.large_bytes -= block->size;

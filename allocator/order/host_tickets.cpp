@@ -18,19 +18,19 @@ Status HostTickets::take(std::span<Timeline* const> timelines,
   for (Timeline* timeline : timelines) {
     if (timeline != own && !holds(Rule::tickets_cover_every_context)) continue;
     // With single_stream:off submissions may go unseen: then no timeline is known to be idle.
-    if (config_.single_stream && !timeline->unfinished()) continue;
+    if (config_.single_stream && !timeline->fences().unfinished()) continue;
     // No fence can be recorded in a context that is being destroyed; the ticket waits for its
     // end instead.
-    Place place{timeline, timeline->submitted()};
-    if (const ContextUse use(timeline->users()); use) {
+    Place place{timeline, timeline->submissions().submitted()};
+    if (const ContextUse use(timeline->events().users()); use) {
       const bool at_free = std::find(waited.begin(), waited.end(), timeline) != waited.end() ||
                            !holds(Rule::tickets_hold_back_no_other_device);
-      const Status recorded =
-          timeline->record_free(&place.position, at_free ? FenceKind::AtFree : FenceKind::Late);
+      const Status recorded = timeline->fences().record_free(
+          &place.position, at_free ? FenceKind::AtFree : FenceKind::Late);
       if (timeline == own) result = recorded;
     }
     if (place.over()) continue;
-    timeline->host_waits_for(place.position);
+    timeline->fences().host_waits_for(place.position);
     places.push_back(place);
   }
   *ticket = 0;
@@ -72,8 +72,8 @@ void HostTickets::poll() {
   for (Ticket oldest; first(&oldest); retire()) {
     for (const Place& place : oldest.places) {
       if (place.over()) continue;
-      if (const ContextUse use(place.timeline->users()); use)
-        place.timeline->poll(place.position);
+      if (const ContextUse use(place.timeline->events().users()); use)
+        place.timeline->fences().poll(place.position);
     }
     if (!over(oldest)) return;
   }
@@ -83,9 +83,9 @@ Status HostTickets::wait(std::uint64_t ticket) {
   for (Ticket oldest; passed() < ticket && first(&oldest); retire()) {
     for (const Place& place : oldest.places) {
       if (place.over()) continue;
-      const ContextUse use(place.timeline->users());
+      const ContextUse use(place.timeline->events().users());
       if (!use) return CUDA_ERROR_NOT_READY;  // the context is being destroyed
-      if (const Status waited = place.timeline->wait_for(place.position); !waited.ok())
+      if (const Status waited = place.timeline->fences().wait_for(place.position); !waited.ok())
         return waited;
     }
     // Without a fence, in a capture, there is nothing to query now.

@@ -48,7 +48,7 @@ class HostTickets {
 
     bool operator==(const Place&) const = default;
 
-    [[nodiscard]] bool over() const { return timeline->over(position); }
+    [[nodiscard]] bool over() const { return timeline->fences().over(position); }
   };
 
   struct Ticket {

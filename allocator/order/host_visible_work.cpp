@@ -15,7 +15,7 @@ void HostVisibleWork::reaching_done(CallsUnderWay::Call& call) {
   call.end();
 }
 
-void HostVisibleWork::note_host_visible(StreamState& stream_state, Position number) {
+void HostVisibleWork::note(StreamState& stream_state, Position number) {
   if (unasked_.fetch_add(1, std::memory_order_relaxed) >= most_unasked_)
     return atomic_max(without_event_, number);
   const RelaxedCapture relaxed(events_.driver());
@@ -43,9 +43,9 @@ void HostVisibleWork::note_host_visible(StreamState& stream_state, Position numb
   outstanding_.store(static_cast<std::uint32_t>(stream_states_.size()));
 }
 
-Status HostVisibleWork::wait_host_visible() {
+Status HostVisibleWork::wait() {
   unasked_.store(0, std::memory_order_relaxed);
-  if (host_visible_expected()) reaching_.wait_for_others();
+  if (expected()) reaching_.wait_for_others();
   if (Position until = without_event_.load(); !until.none()) {
     waits_.fetch_add(1);
     if (const Status status = fences_.wait_all(); !status.ok()) return status;

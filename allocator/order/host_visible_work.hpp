@@ -39,23 +39,23 @@ class HostVisibleWork {
 
   // Such a kernel may run: its call is under way, or its work is not known to be over.
   [[nodiscard, gnu::always_inline]] bool may_reach(Position passed) const {
-    return reaching_.any() || (reached_until_.load() > passed && host_visible_outstanding());
+    return reaching_.any() || (reached_until_.load() > passed && outstanding());
   }
 
-  [[nodiscard, gnu::always_inline]] bool host_visible_outstanding() const {
+  [[nodiscard, gnu::always_inline]] bool outstanding() const {
     return outstanding_.load() != 0 || !without_event_.load().none();
   }
 
-  [[nodiscard, gnu::always_inline]] bool host_visible_expected() const {
+  [[nodiscard, gnu::always_inline]] bool expected() const {
     return reaching_.any() && holds(Rule::frees_wait_for_launches_that_reach_the_host);
   }
 
   // Records an event after this submission of the stream, while frees ask for them.
-  void note_host_visible(StreamState& stream_state, Position number);
+  void note(StreamState& stream_state, Position number);
 
   // Waits for submissions whose results the host could read, and only for those. A kernel that
   // reaches the host may have signalled this thread before its launch has returned.
-  Status wait_host_visible();
+  Status wait();
 
   void expect(const Lock& lock, std::size_t stream_states);
   void abandon(const Lock& lock);

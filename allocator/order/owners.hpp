@@ -39,9 +39,10 @@ class Owners {
     for (std::size_t i = 0; i < places_.size(); ++i) {
       Timeline* owner = places_[i].load();
       if (owner == nullptr) return;
-      const Position debt = owner->owed();
-      if (debt <= stream_state.paid_abroad[i].load() || debt <= owner->passed()) continue;
-      if (holds(Rule::peers_pay_what_is_owed)) owner->pay_on(stream_state.stream);
+      const Position debt = owner->debt().owed();
+      if (debt <= stream_state.paid_abroad[i].load() || debt <= owner->fences().passed())
+        continue;
+      if (holds(Rule::peers_pay_what_is_owed)) owner->debt().pay_on(stream_state.stream);
       atomic_max(stream_state.paid_abroad[i], debt);
     }
   }

@@ -32,6 +32,11 @@ bool Submissions::try_activate(StreamState& stream_state) {
   return true;
 }
 
+void Submissions::bar() {
+  Lock lock(mutex_);
+  bar(lock, true);
+}
+
 void Submissions::bar(const Lock& lock, bool barred) {
   mutex_.assert_held(lock);
   barred_ = barred;

@@ -75,7 +75,7 @@ class Submissions {
   // While barred, no stream counts as active, so that each submission takes the slow path to
   // the sleep gate. The list of active streams stays. The first that finds the gate open lifts
   // the bar.
-  void bar(const Lock& lock, bool barred);
+  void bar();
   // Nothing runs, and no call is under way. Only while barred.
   [[nodiscard]] bool idle_behind_bar(const Lock& lock) const;
 
@@ -88,6 +88,7 @@ class Submissions {
  private:
   void activate(StreamState& stream_state);
   bool try_activate(StreamState& stream_state);
+  void bar(const Lock& lock, bool barred);
   void note_thread();
 
   const Config& config_;

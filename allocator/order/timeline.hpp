@@ -7,8 +7,8 @@
 // block freed at count c is safe once a fence with covers >= c has passed, or once all later
 // work waits for such a fence.
 //
-// Each part keeps its own data and is described in its own header. The timeline offers their
-// calls to others, and adds those that need several parts.
+// Each part keeps its own data and is described in its own header. The timeline hands out its
+// parts, and adds the calls that need several of them.
 //
 // One lock for all parts (rank Timeline), never held across a driver call.
 // Proved: tests/models/ends.pml.
@@ -23,11 +23,7 @@
 
 namespace custash {
 
-class Timeline : private ContextEvents,
-                 private Submissions,
-                 private FenceLog,
-                 private Debt,
-                 private HostVisibleWork {
+class Timeline {
  public:
   Timeline(const Driver& driver,
            const Config& config,
@@ -35,28 +31,23 @@ class Timeline : private ContextEvents,
            CaptureGate& gate,
            SleepGate& sleep_gate);
 
-  using ContextEvents::broken, ContextEvents::abandoned, ContextEvents::capturing,
-      ContextEvents::end, ContextEvents::look_for_fault, ContextEvents::users,
-      ContextEvents::record_free_abroad, ContextEvents::record_use, ContextEvents::use_over,
-      ContextEvents::wait_device;
-  using Debt::done_or_paid, Debt::owed, Debt::pay_now, Debt::pay_on, Debt::take_debt;
-  using FenceLog::host_waits_for, FenceLog::newest, FenceLog::over, FenceLog::passed,
-      FenceLog::patience, FenceLog::coverable, FenceLog::poll, FenceLog::record_free,
-      FenceLog::unfinished, FenceLog::wait_all, FenceLog::wait_for, FenceLog::wait_frees,
-      FenceLog::wait_oldest_free, FenceLog::wait_patiently, FenceLog::wait_use;
-  using HostVisibleWork::host_visible_expected, HostVisibleWork::host_visible_outstanding,
-      HostVisibleWork::reaching_begins, HostVisibleWork::reaching_done,
-      HostVisibleWork::wait_host_visible;
-  using Submissions::single_stream, Submissions::submitted, Submissions::submitted_with_unseen;
+  // ---- The parts.
+  ContextEvents& events() { return events_; }
+
+  Submissions& submissions() { return submissions_; }
+
+  FenceLog& fences() { return fences_; }
+
+  Debt& debt() { return debt_; }
+
+  HostVisibleWork& host_work() { return host_work_; }
 
   // ---- Submissions (hooks). enter() before the driver call marks the stream active and pays
   // the debt due on it. leave() after the call: only now the submission counts.
   void enter(StreamState& stream_state);
   void leave(StreamState& stream_state, Results results);
 
-  // ---- Sleep. From bar() on each submission goes to the sleep gate first, until that is open.
-  // If no work is left and no call is under way, idle_behind_bar() is true.
-  void bar();
+  // ---- Sleep. After Submissions::bar(): whether no work is left and no call is under way.
   bool idle_behind_bar();
 
   // ---- Streams. There is one more of them: enter() and leave() then allocate nothing for it.
@@ -70,15 +61,17 @@ class Timeline : private ContextEvents,
   // so only an earlier free's memory can be owed then. (Not with free:never, where a wait for
   // what is owed could be for that kernel.)
   [[nodiscard]] bool host_may_hand_over() const {
-    return may_reach(passed()) && config_.free_mode != FreeMode::Never && !broken();
+    return host_work_.may_reach(fences_.passed()) && config_.free_mode != FreeMode::Never &&
+           !events_.broken();
   }
 
   // ---- Frees. As record_free(), without a driver call: false where a fence would have to be
   // recorded.
   [[gnu::always_inline]] bool try_record_free(Position* position) const {
-    *position = submitted();
-    return config_.single_stream && (*position <= coverable() || *position <= passed() ||
-                                     !holds(Rule::quick_frees_have_a_fence));
+    *position = submissions_.submitted();
+    return config_.single_stream &&
+           (*position <= fences_.coverable() || *position <= fences_.passed() ||
+            !holds(Rule::quick_frees_have_a_fence));
   }
 
   // A position for a block freed on a stream. While other streams work too, or if the block is
@@ -104,12 +97,6 @@ class Timeline : private ContextEvents,
   void wait_begins(StreamState& stream_state);
   void wait_done(StreamState& stream_state);
 
-  struct Counters {
-    std::uint64_t fences, queries, waits, host_waits;
-  };
-
-  [[nodiscard]] Counters counters() const;
-
   // The context is about to end, and its events with it: nothing is queried or recorded.
   void abandon();
   void reset_lock_after_fork();
@@ -122,6 +109,11 @@ class Timeline : private ContextEvents,
   void add_free_event(const Lock& lock, StreamState& stream_state, const FreeEvent& free_event);
 
   const Config& config_;
+  ContextEvents events_;
+  Submissions submissions_;
+  FenceLog fences_;
+  Debt debt_;
+  HostVisibleWork host_work_;
   Mutex mutex_{LockRank::Timeline};
 };
 

@@ -19,12 +19,13 @@ constexpr std::size_t kMaxFreeEvents = 16;
 }  // namespace
 
 bool Timeline::note_tail(StreamState& stream_state, Position number) {
-  const RelaxedCapture relaxed(driver());
+  const RelaxedCapture relaxed(events_.driver());
   EventRef event;
-  if (!take(&event).ok()) return false;  // what needs it waits until the stream is idle
-  if (!record_after(stream_state, event)) return false;
+  if (!events_.take(&event).ok()) return false;  // what needs it waits until the stream is idle
+  if (!events_.record_after(stream_state, event)) return false;
   Lock lock(mutex_);
-  CUSTASH_ASSERT(number <= submitted() && stream_state.tail_covers <= submitted());
+  CUSTASH_ASSERT(number <= submissions_.submitted() &&
+                 stream_state.tail_covers <= submissions_.submitted());
   if (number < stream_state.tail_covers) return true;
   std::swap(stream_state.tail, event);
   stream_state.tail_covers = number;
@@ -36,17 +37,17 @@ Position Timeline::record_free_on(StreamState& stream_state, SizeKind kind) {
   // after what the stream waits for, by an event or by the legacy stream's implicit order.
   // With single_stream:off submissions may go unseen: every free counts as one, and has its own
   // event.
-  const Position number = submitted_with_unseen();
-  CUSTASH_ASSERT(counted(stream_state.newest_free_event.load()));
-  if (number <= passed() || in_order(kind) || capturing()) return number;
+  const Position number = submissions_.submitted_with_unseen();
+  CUSTASH_ASSERT(submissions_.counted(stream_state.newest_free_event.load()));
+  if (number <= fences_.passed() || in_order(kind) || events_.capturing()) return number;
   EventRef event;
   {
     Lock lock(mutex_);
     if (reuse_free_event(lock, stream_state, number)) return number;
   }
-  const RelaxedCapture relaxed(driver());
-  if (!take(&event).ok()) return number;  // without an event the block is polled for
-  if (holds(Rule::free_events_are_recorded) && !record_after(stream_state, event))
+  const RelaxedCapture relaxed(events_.driver());
+  if (!events_.take(&event).ok()) return number;  // without an event the block is polled for
+  if (holds(Rule::free_events_are_recorded) && !events_.record_after(stream_state, event))
     return number;
   Lock lock(mutex_);
   add_free_event(lock, stream_state, {number, event, number});
@@ -63,9 +64,9 @@ bool Timeline::reuse_free_event(const Lock& lock, StreamState& stream_state, Pos
   if (newest.position >= number) return true;
   const bool same = stream_state.idle_after(newest.recorded) ||
                     !holds(Rule::free_events_stand_until_their_stream_works);
-  const bool alone =
-      last_on_legacy() <= newest.recorded || !holds(Rule::free_events_stand_until_legacy_work);
-  if (!several_threads() || !config_.single_stream || stream_state.is_default() ||
+  const bool alone = submissions_.last_on_legacy() <= newest.recorded ||
+                     !holds(Rule::free_events_stand_until_legacy_work);
+  if (!submissions_.several_threads() || !config_.single_stream || stream_state.is_default() ||
       stream_state.green != nullptr || !same || !alone)
     return false;
   newest.position = number;
@@ -88,15 +89,15 @@ bool Timeline::try_record_free_on(const StreamState& stream_state,
                                   SizeKind kind,
                                   Position* position) const {
   if (!config_.single_stream) return false;
-  *position = submitted();
-  return *position <= passed() || in_order(kind) ||
+  *position = submissions_.submitted();
+  return *position <= fences_.passed() || in_order(kind) ||
          stream_state.newest_free_event.load() >= *position;
 }
 
 // A stream that works alone needs no event at its frees. A large block's free has one all the
 // same: an allocation may have to wait for that free, and must not wait for later work.
 bool Timeline::in_order(SizeKind kind) const {
-  return single_stream() &&
+  return submissions_.single_stream() &&
          !(kind == SizeKind::Large && holds(Rule::large_frees_on_a_stream_have_an_event));
 }
 
@@ -106,7 +107,7 @@ bool Timeline::find_free_event(const StreamState& stream_state,
   Lock lock(mutex_);
   for (const FreeEvent& free_event : stream_state.free_events) {
     if (free_event.position != number && holds(Rule::free_events_are_of_that_free)) continue;
-    CUSTASH_ASSERT(free_event.event && free_event.position <= submitted());
+    CUSTASH_ASSERT(free_event.event && free_event.position <= submissions_.submitted());
     if (out != nullptr) *out = free_event.event;
     return true;
   }
@@ -114,17 +115,17 @@ bool Timeline::find_free_event(const StreamState& stream_state,
 }
 
 bool Timeline::wait_free_event(StreamState& stream_state, const EventRef& free_event) {
-  note_wait();
+  debt_.note_wait();
   enter(stream_state);  // later frees on this stream come after the wait
   Fence alone;
   alone.event = free_event;
-  const bool waited = wait_stream(stream_state.stream, &stream_state, alone);
+  const bool waited = events_.wait_stream(stream_state.stream, &stream_state, alone);
   leave(stream_state, Results::OnDevice);
-  return waited || !holds(Rule::refused_waits_are_made_here) || wait_host(alone).ok();
+  return waited || !holds(Rule::refused_waits_are_made_here) || fences_.wait_host(alone).ok();
 }
 
 void Timeline::wait_free_events(const std::vector<StreamState*>& stream_states) {
-  Patience::Wait waiting(patience());
+  Patience::Wait waiting(fences_.patience());
   for (StreamState* stream_state : stream_states) {
     FreeEvent free_event;
     {
@@ -134,13 +135,13 @@ void Timeline::wait_free_events(const std::vector<StreamState*>& stream_states) 
     }
     Fence alone;
     alone.event = free_event.event;
-    Status status = query(alone);
+    Status status = events_.query(alone);
     while (status.code() == CUDA_ERROR_NOT_READY && waiting.go_on())
-      status = query(alone);
+      status = events_.query(alone);
     if (!status.ok()) continue;
-    patience().note_end();
+    fences_.patience().note_end();
     atomic_max(stream_state->over, free_event.position);
-    CUSTASH_ASSERT(counted(stream_state->over.load()));
+    CUSTASH_ASSERT(submissions_.counted(stream_state->over.load()));
   }
 }
 

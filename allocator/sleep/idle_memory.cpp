@@ -38,7 +38,7 @@ bool IdleMemory::while_still(const std::function<void()>& what) {
   constexpr int kQuestions = 200;
   for (int i = 0; i < kQuestions && !WorkInFlight(core_).idle(); ++i)
     visit_living(state_.all(), [](ContextCache& cache) {
-      cache.timeline().poll(cache.timeline().submitted());
+      cache.timeline().fences().poll(cache.timeline().submissions().submitted());
     });
   if (!WorkInFlight(core_).idle()) return false;
   constexpr Nanoseconds kPatience = 1'000'000;

@@ -193,7 +193,7 @@ Bytes Sleep::asleep_bytes(int device) const {
 std::uint64_t Sleep::submissions() const {
   std::uint64_t sum = 0;
   for (ContextCache* cache : state_.all())
-    sum += cache->timeline().submitted().count;
+    sum += cache->timeline().submissions().submitted().count;
   return sum;
 }
 

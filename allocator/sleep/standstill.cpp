@@ -20,7 +20,7 @@ constexpr const char* kGivesWay = "the program is ending a context";
 void LivingContexts::add(const std::vector<ContextCache*>& caches) {
   for (ContextCache* cache : caches) {
     if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
-    uses_.emplace_back(cache->timeline().users());
+    uses_.emplace_back(cache->timeline().events().users());
     if (uses_.back()) caches_.push_back(cache);
   }
 }
@@ -60,7 +60,7 @@ std::string Standstill::close(bool asleep_too) {
   closed_at_ = driver_.now();
   contexts_.add(state_.all());  // those that came meanwhile
   for (ContextCache* cache : caches())
-    cache->timeline().bar();
+    cache->timeline().submissions().bar();
   return state_.gate.capturing_or_coming() ? "a stream capture is under way" : "";
 }
 
@@ -71,7 +71,7 @@ std::string Standstill::wait_until_idle() {
     const CurrentContext current(state_.driver, cache->context());
     while (holds(Rule::contents_are_saved_when_work_is_over)) {
       if (timeline.idle_behind_bar()) break;
-      if (timeline.broken()) return "a kernel of the program has faulted";
+      if (timeline.events().broken()) return "a kernel of the program has faulted";
       if (disturbed()) return kCame;
       if (gives_way()) return kGivesWay;
       if (state_.driver.now() >= until) {

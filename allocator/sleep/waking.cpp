@@ -31,7 +31,7 @@ Status bring_back(Allocator::State& state, std::string* why, ContextCache** shor
   LivingContexts living;
   const auto each = [&](auto step) {
     for (ContextCache* cache : living.caches()) {
-      if (!cache->still_pages().any_away() || cache->timeline().broken()) continue;
+      if (!cache->still_pages().any_away() || cache->timeline().events().broken()) continue;
       const CurrentContext current(state.driver, cache->context());
       const Status status = current.status().ok() ? step(*cache) : current.status();
       // After a sticky error the driver reports the fault to the program itself.

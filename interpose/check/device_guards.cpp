@@ -113,7 +113,7 @@ void DeviceGuards::order_fills(const CUstream* stream) {
   if (fills.empty()) return;
   const Timed timed(core_);
   const RelaxedCapture relaxed(core_.driver);
-  Patience::Wait waiting(core_.timeline.patience());
+  Patience::Wait waiting(core_.timeline.fences().patience());
   for (CUevent fill : fills) {
     CUresult state = core_.driver.event_query(fill);
     if (state == CUDA_ERROR_NOT_READY && stream != nullptr && comes_after(*stream, fill))
@@ -158,7 +158,7 @@ void DeviceGuards::note_freed(const Arena& arena) {
 void DeviceGuards::collect() {
   Arena* const arena = arena_.load(std::memory_order_relaxed);
   if (arena == nullptr) return;
-  const Position until = core_.timeline.submitted();
+  const Position until = core_.timeline.submissions().submitted();
   {
     CacheLock lock(core_.mutex);
     const std::size_t used = count_used(*arena);
@@ -173,7 +173,9 @@ void DeviceGuards::collect() {
 
 void DeviceGuards::collect_freed() {
   Arena* const arena = arena_.load(std::memory_order_relaxed);
-  if (arena == nullptr || core_.timeline.broken() || core_.timeline.capturing()) return;
+  if (arena == nullptr || core_.timeline.events().broken() ||
+      core_.timeline.events().capturing())
+    return;
   {
     CacheLock lock(core_.mutex);
     if (freed_here_ == 0) return;
@@ -206,7 +208,7 @@ void DeviceGuards::go_on(
     Arena& arena, Position until, Asking asking, bool freed, std::vector<Leaving>* leaving) {
   end_looks(arena, leaving);
   if (freed) {
-    core_.timeline.poll(until);
+    core_.timeline.fences().poll(until);
     if (asking == Asking::Briefly) poll_briefly(until);
     begin_looks(arena, leaving);
   }
@@ -223,8 +225,8 @@ void DeviceGuards::poll_briefly(Position until) {
   constexpr int kQuestions = 100;  // about 20 µs
   if (asked_.load() >= until) return;
   asked_.store(until);
-  for (int i = 0; i < kQuestions && core_.timeline.passed() < until; ++i)
-    core_.timeline.poll(until);
+  for (int i = 0; i < kQuestions && core_.timeline.fences().passed() < until; ++i)
+    core_.timeline.fences().poll(until);
 }
 
 // The copies are on a stream of custash's, behind nothing of the program's.
@@ -238,7 +240,7 @@ void DeviceGuards::give_way() {
   constexpr int kTries = 1000;
   constexpr Nanoseconds kPause = 1'000'000;
   Arena* const arena = arena_.load(std::memory_order_relaxed);
-  if (arena == nullptr || core_.timeline.broken()) return;
+  if (arena == nullptr || core_.timeline.events().broken()) return;
   for (int i = 0; i < kTries; ++i) {
     collect();
     {
@@ -251,7 +253,8 @@ void DeviceGuards::give_way() {
 }
 
 void DeviceGuards::look_at_all() {
-  if (arena_.load(std::memory_order_relaxed) == nullptr || core_.timeline.broken()) return;
+  if (arena_.load(std::memory_order_relaxed) == nullptr || core_.timeline.events().broken())
+    return;
   give_way();
   // Meanwhile no other thread releases pages.
   if (collecting_.exchange(true)) return;

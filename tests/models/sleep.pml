@@ -6,7 +6,7 @@
 // Stands for:
 //   allocator/order/sleep_gate.hpp: pass change hold let_go held
 //   allocator/order/submissions.cpp: Submissions::activate Submissions::try_activate Submissions::bar Submissions::retire
-//   allocator/order/timeline.cpp: Timeline::bar Timeline::idle_behind_bar Timeline::leave
+//   allocator/order/timeline.cpp: Timeline::idle_behind_bar Timeline::leave
 //   allocator/sleep/standstill.cpp: Standstill::begin Standstill::close Standstill::wait_until_idle Standstill::leave_asleep
 //   allocator/sleep/sleep.cpp: Attempt::run Attempt::save Sleep::wake_within
 //   allocator/sleep/waking.cpp: wake_up

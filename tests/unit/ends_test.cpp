@@ -39,7 +39,7 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
   int wrong = 0;
   for (int round = 0; round < 1000; ++round) {
     Timeline timeline(driver, config, nullptr, gate, sleep_gate);
-    timeline.users().close();  // as its end begins
+    timeline.events().users().close();  // as its end begins
     ending = &timeline;
     begun = 0;
     std::atomic<bool> go{false};
@@ -53,12 +53,12 @@ TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends
     go.store(true);
     bool over = false;
     while (begun == 0)
-      over = timeline.use_over(use) || over;
-    over = timeline.use_over(use) || over;
+      over = timeline.events().use_over(use) || over;
+    over = timeline.events().use_over(use) || over;
     if (over) ++wrong;
     other.join();
-    timeline.end();
-    REQUIRE(timeline.use_over(use));
+    timeline.events().end();
+    REQUIRE(timeline.events().use_over(use));
   }
   CHECK(wrong == 0);
 }
