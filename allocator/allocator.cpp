@@ -95,11 +95,6 @@ Status Allocator::record_stream(Address address, CUstream stream, NullStream nul
   return cache->record_stream(address);
 }
 
-Status Allocator::empty_cache(CUcontext context) {
-  ContextCache* cache = state_->known(context);
-  return cache == nullptr ? Status() : cache->trim();
-}
-
 void Allocator::empty_all_caches() {
   // Each error shows at its next call.
   visit_living(state_->all(), [](ContextCache& cache) { cache.trim().ignore(); });
@@ -108,11 +103,11 @@ void Allocator::empty_all_caches() {
 Status Allocator::trim(int device, Bytes bytes) {
   Status result;
   visit_living(state_->on_device(device), [&](ContextCache& cache) {
-    const Bytes before = state_->budget(device).held();
+    const Bytes before = state_->limits.budget(device).held();
     if (const Status trimmed = cache.trim({.bytes = bytes, .plain = PlainTrim::Now});
         !trimmed.ok())
       result = trimmed;
-    const Bytes after = state_->budget(device).held();
+    const Bytes after = state_->limits.budget(device).held();
     bytes -= std::min(bytes, before - std::min(before, after));
   });
   return result;
@@ -207,8 +202,17 @@ void Allocator::visit_samplers(void (*visit)(Sampler& sampler, const void* data)
   });
 }
 
+MemoryLimits& Allocator::limits() {
+  return state_->limits;
+}
+
+SleepGate& Allocator::sleep_gate() {
+  return state_->sleep_gate;
+}
+
 void Allocator::after_fork_in_child() {
   state_->mutex.reset_after_fork();
+  state_->limits.reset_lock_after_fork();
   state_->accounts.reset_after_fork();
   state_->captures.reset_after_fork();
   state_->tickets.reset_lock_after_fork();

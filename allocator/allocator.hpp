@@ -22,7 +22,9 @@
 namespace custash {
 
 class ContextUsers;
+class MemoryLimits;
 class Sampler;
+class SleepGate;
 struct HostUse;
 
 // Not 0: another try at the allocation is worth it.
@@ -73,7 +75,7 @@ class Allocator {
   // free. INVALID_VALUE when the address is not a live block of ours.
   Status record_stream(Address address, CUstream stream, NullStream null);
 
-  // ---- Submissions: see submission.hpp.
+  // ---- Submissions, see submission.hpp.
 
   // The program asked for a device pointer to host memory or allocated managed memory: from now
   // on any kernel's effect may be visible to the host. `call` is named in the log, once.
@@ -82,22 +84,7 @@ class Allocator {
   void kernels_become_host_visible(std::string_view call, Reach reach = Reach::Addressed);
   [[nodiscard]] bool kernels_host_visible() const;
 
-  // A programmatic dependent launch may begin before the kernel in front of it has ended, so
-  // that the order of its own stream is no fence. A position: memory is owed that rests on this
-  // order. Launch without the attribute that allows it, then call order_given().
-  Position order_wanted(CUstream stream, NullStream null);
-  void order_given(CUstream stream, NullStream null, Position owed);
-
-  // ---- Stream capture. Begin: call capture_begins before the driver's BeginCapture and
-  // capture_begin_done(ok) after it; capture_ended after a driver EndCapture that ended one.
-  // `graph`: into which it captures, or which it has made; null: none. See graph_memory.hpp.
-  void capture_begins(CUstream stream, NullStream null);
-  void capture_begin_done(CUstream stream,
-                          NullStream null,
-                          bool began,
-                          const void* graph = nullptr);
-  void capture_ended(CUstream stream, NullStream null, const void* graph);
-  // How many go on, in all contexts.
+  // ---- Stream captures, see graph_memory.hpp. How many go on, in all contexts.
   [[nodiscard]] std::uint32_t captures_open() const;
 
   // ---- Faults.
@@ -118,19 +105,16 @@ class Allocator {
   void context_gone(CUcontext context);       // call after it: returns VMM pages that survive
   void peer_access_enabled(CUcontext owner,
                            CUcontext accessor);  // accessor may now read owner's memory
-  // A submission to `stream` will touch all of these: for those that name more than two.
-  void will_touch(CUstream stream, NullStream null, std::span<const CUdeviceptr> addresses);
   // A copy of `context` will name these addresses, by a way that is no submission: a graph's
   // node.
   void let_copies_reach(CUcontext context, Address first, Address second);
 
   // ---- Releasing.
 
-  // Returns every page and segment that is free to the driver. May wait for work in flight only
-  // where the driver itself does (cuMemFree of whole segments).
-  Status empty_cache(CUcontext context);
-  // The same for at least `bytes` if that much is free (whole pages, so it may be more); of
-  // what was freed on one stream; of what has been free since the call before.
+  // Returns at least `bytes` to the driver if that much is free (whole pages, so it may be
+  // more). May wait for work in flight only where the driver itself does (cuMemFree of whole
+  // segments). The same of what was freed on one stream; of what has been free since the call
+  // before; of everything.
   Status trim(int device, Bytes bytes);
   Status trim_stream(CUstream stream, NullStream null);
   Status trim_idle(int device);
@@ -162,27 +146,14 @@ class Allocator {
 
   const Config& config() const { return config_; }
 
+  // ---- Parts.
+  MemoryLimits& limits();
+  SleepGate& sleep_gate();
+
+  // For the other headers of the facade: registry.hpp defines it.
+  State& state() { return *state_; }
+
  private:
-  friend class PeerProcesses;
-
-  friend class WorkInFlight;
-
-  friend class MemoryLimits;
-
-  friend class ChargedMemory;
-
-  friend class GraphMemory;
-
-  friend class Submission;
-
-  friend class Sleep;
-
-  friend class IdleMemory;
-
-  friend class DeepTrim;
-
-  friend class KeepAwake;
-
   const Driver& driver_;
   const Config config_;
   State* const state_;

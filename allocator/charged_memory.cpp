@@ -5,7 +5,7 @@
 
 namespace custash {
 
-ChargedMemory::ChargedMemory(Allocator& core) : core_(core), state_(*core.state_) {
+ChargedMemory::ChargedMemory(Allocator& core) : core_(core), state_(core.state()) {
 }
 
 Status ChargedMemory::allocate_on(Accounts::Number account,

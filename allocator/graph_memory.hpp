@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// GraphMemory: tells an allocator which graphs a program makes and ends, so that a block
-// allocated beside a capture stays as long as a graph may use it. Handles are those of graphs
-// and of executables. Thread safe; no state of its own.
+// GraphMemory: tells an allocator what a program captures, and which graphs it makes and ends.
+// A block allocated beside a capture stays as long as a graph may use it. Handles are those of
+// graphs and of executables. Thread safe; no state of its own.
 // decision 11
 #pragma once
 
@@ -14,7 +14,19 @@ namespace custash {
 
 class GraphMemory {
  public:
-  explicit GraphMemory(Allocator& core) : core_(core) {}
+  explicit GraphMemory(Allocator& core) : state_(core.state()) {}
+
+  // ---- Stream captures. Call capture_begins() before the driver's BeginCapture and
+  // capture_begin_done() after it; capture_ended() after an EndCapture that ended one. `graph`:
+  // into which it captures, or which it has made; null: none.
+  void capture_begins(CUstream stream, NullStream null);
+  void capture_begin_done(CUstream stream,
+                          NullStream null,
+                          bool began,
+                          const void* graph = nullptr);
+  void capture_ended(CUstream stream, NullStream null, const void* graph);
+
+  // ---- Graphs.
 
   // The driver has made `handle`: a copy of `from` (null: an empty graph), an executable of it,
   // or one that was updated from it.
@@ -32,7 +44,7 @@ class GraphMemory {
   void stays(const void* handle, const Leaving& leaving);
 
  private:
-  Allocator& core_;
+  Allocator::State& state_;
 };
 
 }  // namespace custash

@@ -43,7 +43,7 @@ bool end_guards(Allocator::State& state, ContextCache& cache, Bytes) {
 bool ask_neighbours(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   const Bytes wanted = align_up(bytes, kPageBytes);
   return state.ask_neighbours != nullptr && state.captures_open.load() == 0 &&
-         state.budget(cache.device()).room() >= wanted &&
+         state.limits.budget(cache.device()).room() >= wanted &&
          state.ask_neighbours(cache.device(), wanted) != 0;
 }
 
@@ -58,7 +58,8 @@ bool cut_pages(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   std::size_t free = 0;
   std::size_t total = 0;
   if (gain == 0 || state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS) return false;
-  if (std::min<Bytes>(free, state.budget(device).room()) + gain < align_up(bytes, kPageBytes))
+  if (std::min<Bytes>(free, state.limits.budget(device).room()) + gain <
+      align_up(bytes, kPageBytes))
     return false;
   constexpr Nanoseconds kSecond = 1'000'000'000;
   return state.deep_trim(state, device, std::min(state.config.patience, 1U) * kSecond) != 0;
@@ -74,20 +75,12 @@ bool free_unnamed(Allocator::State& state, ContextCache& cache, Bytes) {
 }
 
 bool call_hooks(Allocator::State& state, ContextCache& cache, Bytes bytes) {
-  std::vector<Allocator::State::OomHook> hooks;
-  {
-    Lock lock(state.mutex);
-    hooks = state.oom_hooks;
-  }
-  bool again = false;
-  for (const Allocator::State::OomHook& hook : hooks)
-    again |= hook.call(cache.device(), bytes, hook.data) != 0;
-  return again;
+  return state.limits.call_oom_hooks(cache.device(), bytes);
 }
 
 void tell_out_of_memory(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   cache.report().count_oom();
-  const DeviceBudget& held = state.budget(cache.device());
+  const DeviceBudget& held = state.limits.budget(cache.device());
   std::string text = "out of memory on device " + std::to_string(cache.device()) + ": " +
                      std::to_string(bytes) + " bytes asked for; " +
                      cache.report().describe_use();

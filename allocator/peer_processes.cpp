@@ -9,13 +9,13 @@
 namespace custash {
 
 Bytes PeerProcesses::give_back(int device, Bytes bytes) {
-  if (core_.captures_open() != 0) return 0;
-  const DeviceBudget& budget = core_.state_->budget(device);
+  if (state_.captures_open.load() != 0) return 0;
+  const DeviceBudget& budget = state_.limits.budget(device);
   const Bytes before = budget.held();
-  visit_living(core_.state_->on_device(device), [&](ContextCache& cache) {
+  visit_living(state_.on_device(device), [&](ContextCache& cache) {
     const Bytes given = before - std::min(before, budget.held());
     if (given >= bytes) return;
-    const CurrentContext current(core_.driver(), cache.context());
+    const CurrentContext current(state_.driver, cache.context());
     // What cannot be given is not counted.
     if (current.status().ok()) cache.trim({.bytes = bytes - given}).ignore();
   });
@@ -23,17 +23,17 @@ Bytes PeerProcesses::give_back(int device, Bytes bytes) {
 }
 
 void PeerProcesses::set_neighbours(Ask ask) {
-  core_.state_->ask_neighbours = ask;
+  state_.ask_neighbours = ask;
 }
 
 bool PeerProcesses::offer(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
-  ContextCache* cache = core_.state_->owner(base);
+  ContextCache* cache = state_.owner(base);
   return cache != nullptr &&
          cache->freed_blocks().export_block(base, buffer_id, Exporting::Offer, out);
 }
 
 bool PeerProcesses::pin(Address base, std::uint64_t buffer_id, ExportedBlock* out) {
-  ContextCache* cache = core_.state_->owner(base);
+  ContextCache* cache = state_.owner(base);
   return cache != nullptr &&
          cache->freed_blocks().export_block(base, buffer_id, Exporting::Open, out);
 }
@@ -43,12 +43,12 @@ void PeerProcesses::unpin(const ExportedBlock& block) {
 }
 
 Status PeerProcesses::quiet(Address base) {
-  ContextCache* cache = core_.state_->owner(base);
+  ContextCache* cache = state_.owner(base);
   return cache == nullptr ? Status(CUDA_ERROR_INVALID_VALUE) : cache->quiet(base);
 }
 
 void PeerProcesses::let_cards_reach(CUcontext context) {
-  ContextCache* cache = core_.state_->known(context);
+  ContextCache* cache = state_.known(context);
   if (cache == nullptr) return;  // asked for when it is made
   if (const ContextUse use(cache->timeline().events().users()); use)
     cache->peer_grants().let_cards_reach();
@@ -64,13 +64,13 @@ PeerProcesses::HandingOver::~HandingOver() {
 }
 
 void PeerProcesses::let_engine_reach(const char* engine) {
-  core_.state_->engine.store(engine);
-  visit_living(core_.state_->all(),
+  state_.engine.store(engine);
+  visit_living(state_.all(),
                [](ContextCache& cache) { cache.peer_grants().let_engines_reach(); });
 }
 
 void PeerProcesses::set_registering(WholeBlocks::Ask* ask) {
-  if (core_.config().backing == Backing::Auto) core_.state_->whole_blocks.set_ask(ask);
+  if (state_.config.backing == Backing::Auto) state_.whole_blocks.set_ask(ask);
 }
 
 }  // namespace custash

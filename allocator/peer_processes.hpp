@@ -11,7 +11,7 @@ namespace custash {
 
 class PeerProcesses {
  public:
-  explicit PeerProcesses(Allocator& core) : core_(core) {}
+  explicit PeerProcesses(Allocator& core) : state_(core.state()) {}
 
   // As Allocator::trim, from a thread without a context: returns the bytes released. During a
   // capture nothing does.
@@ -63,7 +63,7 @@ class PeerProcesses {
   void let_engine_reach(const char* engine);
 
  private:
-  Allocator& core_;
+  Allocator::State& state_;
 };
 
 }  // namespace custash

@@ -92,14 +92,14 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
                                  accounts,
                                  deferred_unmaps,
                                  captures,
-                                 budget(device),
+                                 limits.budget(device),
                                  gate,
                                  sleep_gate,
                                  whole_blocks,
                                  {others_idle, this}},
                                 context,
                                 device);
-  apply_limit(device);
+  limits.apply_options(device);
   {
     Lock lock(mutex);
     const auto [it, inserted] = caches.emplace(context, made);
@@ -114,15 +114,6 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
   if (engine.load() != nullptr) made->peer_grants().let_engines_reach();
   if (has_sync_memops(driver, context)) made->peer_grants().let_cards_reach();
   return made;
-}
-
-void Allocator::State::apply_limit(CUdevice device) {
-  Bytes limit = config.limit == 0 ? ~0ULL : config.limit;
-  std::size_t total = 0;
-  if (config.limit_percent != 0 && driver.device_total_mem(&total, device) == CUDA_SUCCESS)
-    limit = total / 100 * config.limit_percent;
-  // A limit set by a call stays.
-  if (budget(device).limit() == ~0ULL) budget(device).set_limit(limit);
 }
 
 ContextCache* Allocator::State::known(CUcontext context) {

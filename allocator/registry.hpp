@@ -9,6 +9,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/cache/context_cache.hpp"
 #include "allocator/memory/sleeping.hpp"
+#include "allocator/memory_limits.hpp"
 #include "allocator/order/host_tickets.hpp"
 #include "allocator/thread_bindings.hpp"
 
@@ -29,6 +30,9 @@ struct StreamPlace {
 
   explicit operator bool() const { return stream_state != nullptr; }
 };
+
+// The driver's number of the capture that the stream is in; 0: it is not known.
+std::uint64_t capture_of(const Driver& driver, CUstream stream);
 
 std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches);
 
@@ -144,14 +148,7 @@ struct Allocator::State {
   WholeBlocks whole_blocks{config.backing == Backing::Whole};
   std::atomic<const char*> engine{nullptr};  // what works on memory unseen, if anything does
   Sleeping sleeping{driver};
-  std::array<DeviceBudget, 64> budgets;  // devices beyond share the last
-
-  DeviceBudget& budget(CUdevice device) {
-    return budgets[std::min<std::size_t>(static_cast<std::size_t>(device), budgets.size() - 1)];
-  }
-
-  // The limit that the configuration sets; once for each device.
-  void apply_limit(CUdevice device);
+  MemoryLimits limits{driver, config};
   Captures captures;
   std::atomic<bool> kernels_visible{false};
   std::atomic<bool> any_kernel_visible{false};  // whatever its parameters hold
@@ -171,14 +168,8 @@ struct Allocator::State {
   // Their contexts are gone; the map may be read.
   std::vector<ContextCache*> retired GUARDED_BY(mutex);
 
-  struct OomHook {
-    OutOfMemoryHook call;
-    void* data;
-  };
-
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   Bytes (*deep_trim)(State& state, CUdevice device, Nanoseconds patience) = nullptr;
-  std::vector<OomHook> oom_hooks GUARDED_BY(mutex);
 
   // So that each end finds what its begin has counted, whatever became of the stream since.
   struct OpenCapture {

@@ -76,21 +76,6 @@ Effect effect_of(SubmissionKind view, const Allocator::State& state) {
   return effect;
 }
 
-// Between a capture_begins() and its capture_begin_done(): the stream's timeline, and the
-// capture.
-thread_local Timeline* beginning = nullptr;
-thread_local Captures::Number beginning_capture = 0;
-
-// The driver's number of the capture that the stream is in; 0: it is not known.
-std::uint64_t capture_of(const Driver& driver, CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  cuuint64_t id = 0;
-  const bool told = driver.stream_get_capture_info != nullptr &&
-                    driver.stream_get_capture_info(
-                        stream, &status, &id, nullptr, nullptr, nullptr) == CUDA_SUCCESS;
-  return told && status == CU_STREAM_CAPTURE_STATUS_ACTIVE ? id : 0;
-}
-
 // Before the driver's call, so that no free comes in between.
 void note_captured(Allocator& core,
                    Captures& captures,
@@ -122,7 +107,7 @@ Submission::Submission(Allocator& allocator,
                        Address first_touched,
                        Address second_touched,
                        const CallNames& names) {
-  Allocator::State& state = *allocator.state_;
+  Allocator::State& state = allocator.state();
   const StreamPlace place = state.place(stream, null);
   if (!place) return;
   auto& others = others_;
@@ -183,9 +168,9 @@ bool Allocator::kernels_host_visible() const {
   return state_->kernels_visible.load();
 }
 
-Position Allocator::order_wanted(CUstream stream, NullStream null) {
-  const StreamPlace place = state_->place(stream, null);
-  if (!place || captures(driver_, place)) return {};  // a graph begins in full order
+Position Submission::order_wanted(Allocator& core, CUstream stream, NullStream null) {
+  const StreamPlace place = core.state().place(stream, null);
+  if (!place || captures(core.driver(), place)) return {};  // a graph begins in full order
   Timeline& timeline = place.cache->timeline();
   const Position owed = timeline.debt().owed();
   return holds(Rule::early_launches_wait_while_memory_is_owed) &&
@@ -195,8 +180,8 @@ Position Allocator::order_wanted(CUstream stream, NullStream null) {
              : Position{};
 }
 
-void Allocator::order_given(CUstream stream, NullStream null, Position owed) {
-  if (const StreamPlace place = state_->place(stream, null))
+void Submission::order_given(Allocator& core, CUstream stream, NullStream null, Position owed) {
+  if (const StreamPlace place = core.state().place(stream, null))
     atomic_max(place.stream_state->in_full_order, owed);
 }
 
@@ -206,41 +191,6 @@ void Allocator::kernels_become_host_visible(std::string_view call, Reach reach) 
   log(LogLevel::Info,
       "event=kernels_host_visible call=" + std::string(call) +
           " effect=\"frees wait for kernels from now on; free:parameters lets more of them go\"");
-}
-
-void Allocator::capture_begins(CUstream stream, NullStream null) {
-  const StreamPlace place = state_->place(stream, null);
-  beginning = place ? &place.cache->timeline() : nullptr;
-  if (beginning == nullptr) return;
-  beginning_capture = state_->captures.begins(thread_number());
-  state_->gate.capture_comes();
-  state_->sleep_gate
-      .pass();  // before the gate: who goes to sleep does the two the other way round
-  visit_living(state_->all(), [](ContextCache& each) { each.timeline().prepare_capture(); });
-  state_->gate.capture_begins();
-}
-
-void Allocator::capture_begin_done(CUstream stream,
-                                   NullStream null,
-                                   bool began,
-                                   const void* graph) {
-  Timeline* timeline = std::exchange(beginning, nullptr);
-  if (timeline == nullptr) return;
-  const Captures::Number number = beginning_capture;
-  if (began) {
-    Lock lock(state_->mutex);
-    state_->open_captures.push_back({StreamName(stream, null), timeline, number});
-    state_->captures_open.fetch_add(1);
-  }
-  state_->gate.capture_begun(began);
-  if (began)
-    state_->captures.begun(number, capture_of(driver_, State::normalise(stream, null)), graph);
-  else
-    state_->release(state_->captures.ended(number, nullptr));
-}
-
-void Allocator::capture_ended(CUstream stream, NullStream null, const void* graph) {
-  state_->close_capture(StreamName(stream, null), graph);
 }
 
 std::uint32_t Allocator::captures_open() const {
@@ -322,20 +272,22 @@ void Allocator::context_gone(CUcontext context) {
   cache->return_surviving_pages();
 }
 
-void Allocator::will_touch(CUstream stream,
-                           NullStream null,
-                           std::span<const CUdeviceptr> addresses) {
-  if (state_->contexts.load() < 2) return;
-  const StreamPlace place = state_->place(stream, null);
+void Submission::will_touch(Allocator& core,
+                            CUstream stream,
+                            NullStream null,
+                            std::span<const CUdeviceptr> addresses) {
+  Allocator::State& state = core.state();
+  if (state.contexts.load() < 2) return;
+  const StreamPlace place = state.place(stream, null);
   if (!place) return;
   std::vector<ContextCache*> owners;
   for (const Address address : addresses) {
-    ContextCache* owner = state_->owner(address);
+    ContextCache* owner = state.owner(address);
     if (owner == nullptr || owner == place.cache) continue;
     if (std::find(owners.begin(), owners.end(), owner) == owners.end()) owners.push_back(owner);
   }
   reach(place.cache->device(), owners);
-  if (!captures(state_->driver, place) && holds(Rule::batches_pay_the_other_context))
+  if (!captures(state.driver, place) && holds(Rule::batches_pay_the_other_context))
     pay_for(owners, place.stream_state->stream);
 }
 

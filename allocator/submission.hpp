@@ -6,9 +6,11 @@
 #include "allocator/base/units.hpp"
 #include "allocator/cache/captures.hpp"
 #include "allocator/order/calls_under_way.hpp"
+#include "allocator/order/position.hpp"
 #include "allocator/submission_kind.hpp"
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include <cuda.h>
@@ -51,6 +53,19 @@ class Submission {
   Submission& operator=(const Submission&) = delete;
 
   void done(CUresult result);
+
+  // The submission to `stream` that follows touches all of these: for those that name more
+  // than two.
+  static void will_touch(Allocator& core,
+                         CUstream stream,
+                         NullStream null,
+                         std::span<const CUdeviceptr> addresses);
+
+  // A programmatic dependent launch may begin before the kernel in front of it has ended, so
+  // that the order of its own stream is no fence. A position: memory is owed that rests on this
+  // order. Launch without the attribute that allows it, then call order_given().
+  static Position order_wanted(Allocator& core, CUstream stream, NullStream null);
+  static void order_given(Allocator& core, CUstream stream, NullStream null, Position owed);
 
  private:
   ContextCache* cache_ = nullptr;

@@ -7,7 +7,7 @@
 
 namespace custash {
 
-WorkInFlight::WorkInFlight(Allocator& core) : state_(*core.state_) {
+WorkInFlight::WorkInFlight(Allocator& core) : state_(core.state()) {
 }
 
 Status WorkInFlight::take_ticket(CUcontext own, std::uint64_t* ticket) {

@@ -30,6 +30,11 @@ class DeviceBudget {
 
   [[nodiscard]] Bytes room() const { return room(held_.load()); }
 
+  // What could be taken if `free` bytes of it were given before.
+  [[nodiscard]] Bytes room_with(Bytes free) const {
+    return room() > ~free ? ~0ULL : room() + free;
+  }
+
   [[nodiscard]] Bytes held() const { return held_.load(); }
 
   [[nodiscard]] Bytes limit() const { return limit_.load(); }

@@ -47,7 +47,7 @@ class StreamState {
   // As `paid`, for other contexts (Owners) whose memory its kernels reach.
   static constexpr std::size_t kOwners = 16;
   std::array<std::atomic<Position>, kOwners> paid_abroad{};
-  // The debt at its last launch in full order: see Allocator::order_wanted().
+  // The debt at its last launch in full order: see Submission::order_wanted().
   std::atomic<Position> in_full_order{};
   // The position of the newest of `free_events`.
   std::atomic<Position> newest_free_event{};

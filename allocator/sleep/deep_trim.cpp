@@ -24,7 +24,7 @@ std::string told(const CutSums& sums) {
 
 // Bytes released to the driver.
 Bytes trim(Allocator::State& state, ContextCache& cache) {
-  const DeviceBudget& budget = state.budget(cache.device());
+  const DeviceBudget& budget = state.limits.budget(cache.device());
   const Bytes before = budget.held();
   cache.trim({.plain = PlainTrim::WhenIdle}).ignore();  // what is refused stays
   return before - std::min(before, budget.held());

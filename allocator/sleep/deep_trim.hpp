@@ -20,7 +20,7 @@ struct DeepTrimAnswer {
 
 class DeepTrim {
  public:
-  explicit DeepTrim(Allocator& core) : state_(*core.state_) {}
+  explicit DeepTrim(Allocator& core) : state_(core.state()) {}
 
   // Pages that are wholly free are returned in any case.
   DeepTrimAnswer go(const SleepRequest& request);

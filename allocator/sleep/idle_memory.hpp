@@ -12,7 +12,7 @@ namespace custash {
 
 class IdleMemory {
  public:
-  explicit IdleMemory(Allocator& core) : core_(core), state_(*core.state_) {}
+  explicit IdleMemory(Allocator& core) : core_(core), state_(core.state()) {}
 
   // Returns what is due, a few gigabytes at once, and the time when more is due.
   Nanoseconds give_back();

@@ -202,17 +202,4 @@ void Sleep::keep_awake(Address base, std::uint64_t buffer_id, bool on) {
     cache->still_pages().staying.keep(base, buffer_id, on);
 }
 
-KeepAwake::KeepAwake(Allocator* core)
-    : gate_(core == nullptr ? nullptr : &core->state_->sleep_gate) {
-  if (gate_ != nullptr) gate_->hold();
-}
-
-SleepGate& KeepAwake::gate_of(Allocator& core) {
-  return core.state_->sleep_gate;
-}
-
-KeepAwake::~KeepAwake() {
-  if (gate_ != nullptr) gate_->let_go();
-}
-
 }  // namespace custash

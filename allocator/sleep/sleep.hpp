@@ -35,7 +35,7 @@ struct SleepAnswer {
 
 class Sleep {
  public:
-  explicit Sleep(Allocator& core) : state_(*core.state_) {}
+  explicit Sleep(Allocator& core) : state_(core.state()) {}
 
   // Set once, before anything sleeps.
   void set_store(HostStore& store);
@@ -66,21 +66,19 @@ std::string changed_text(Bytes changed);
 // Not around a submission, which has a way of its own.
 class KeepAwake {
  public:
-  explicit KeepAwake(Allocator* core);
-  ~KeepAwake();
+  explicit KeepAwake(Allocator* core) : gate_(core == nullptr ? nullptr : &core->sleep_gate()) {
+    if (gate_ != nullptr) gate_->hold();
+  }
+
+  ~KeepAwake() {
+    if (gate_ != nullptr) gate_->let_go();
+  }
+
   KeepAwake(const KeepAwake&) = delete;
   KeepAwake& operator=(const KeepAwake&) = delete;
 
-  static SleepGate& gate_of(Allocator& core);
-
  private:
-  SleepGate* gate_ = nullptr;
+  SleepGate* const gate_;
 };
-
-// The answer of `ask`, to which the memory was there all the while. It may be called twice.
-template <typename Ask>
-auto ask_awake(Allocator& core, Ask ask) {
-  return KeepAwake::gate_of(core).while_awake(ask);
-}
 
 }  // namespace custash

@@ -31,8 +31,9 @@ custash_status_t custash_trim_idle(int device) {
 }
 
 custash_status_t custash_set_memory_limit(int device, size_t bytes) {
-  return with_device(
-      device, [&](Allocator& core, int number) { MemoryLimits(core).set(number, bytes); });
+  return with_device(device, [&](Allocator& core, int number) {
+    core.limits().budget(number).set_limit(bytes);
+  });
 }
 
 custash_status_t custash_set_memory_fraction(int device, double fraction) {
@@ -42,7 +43,8 @@ custash_status_t custash_set_memory_fraction(int device, double fraction) {
     std::size_t total = 0;
     result = translate(Status(core.driver().device_total_mem(&total, number)));
     if (result == CUSTASH_SUCCESS)
-      MemoryLimits(core).set(number, static_cast<Bytes>(static_cast<double>(total) * fraction));
+      core.limits().budget(number).set_limit(
+          static_cast<Bytes>(static_cast<double>(total) * fraction));
   });
   return found != CUSTASH_SUCCESS ? found : result;
 }
@@ -50,15 +52,15 @@ custash_status_t custash_set_memory_fraction(int device, double fraction) {
 custash_status_t custash_add_oom_callback(custash_oom_callback_t callback, void* data) {
   if (callback == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   return with_core([&](Allocator& core) {
-    MemoryLimits(core).add_oom_hook(callback, data);
+    core.limits().add_oom_hook(callback, data);
     return CUSTASH_SUCCESS;
   });
 }
 
 custash_status_t custash_remove_oom_callback(custash_oom_callback_t callback, void* data) {
   return with_core([&](Allocator& core) {
-    return MemoryLimits(core).remove_oom_hook(callback, data) ? CUSTASH_SUCCESS
-                                                              : CUSTASH_ERROR_INVALID_VALUE;
+    return core.limits().remove_oom_hook(callback, data) ? CUSTASH_SUCCESS
+                                                         : CUSTASH_ERROR_INVALID_VALUE;
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The begins and ends of stream captures. Proved: tests/models/capture.pml.
+#include "allocator/graph_memory.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"
@@ -11,9 +12,9 @@ template <typename Call>
 CUresult begin(NullStream null, CUstream stream, const void* graph, Call call) {
   Allocator* const core = process::core();
   if (core == nullptr) return call();
-  core->capture_begins(stream, null);
+  GraphMemory(*core).capture_begins(stream, null);
   const CUresult result = call();
-  core->capture_begin_done(stream, null, result == CUDA_SUCCESS, graph);
+  GraphMemory(*core).capture_begin_done(stream, null, result == CUDA_SUCCESS, graph);
   return result;
 }
 
@@ -66,7 +67,7 @@ CUresult end_capture(Real<CUstream, CUgraph*> real,
   const CUresult result = real(stream, out);
   const CUgraph made = result == CUDA_SUCCESS && out != nullptr ? *out : nullptr;
   if (before && !captures::is_capturing(*core, stream, null))
-    core->capture_ended(stream, null, made);
+    GraphMemory(*core).capture_ended(stream, null, made);
   return result;
 }
 

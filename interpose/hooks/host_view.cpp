@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/host_view.hpp"
 
+#include "allocator/submission.hpp"
 #include "interpose/hooks/pageable.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/process/callers.hpp"
@@ -95,8 +96,8 @@ SubmissionKind of_batch(Allocator& core,
                         std::size_t count) {
   constexpr std::size_t kSearched = 16;
   if (targets == nullptr || sources == nullptr) return Visible;
-  core.will_touch(stream, NullStream::PerThread, {targets, count});
-  core.will_touch(stream, NullStream::PerThread, {sources, count});
+  Submission::will_touch(core, stream, NullStream::PerThread, {targets, count});
+  Submission::will_touch(core, stream, NullStream::PerThread, {sources, count});
   if (count > kSearched) return Visible;
   for (std::size_t i = 0; i < count; ++i)
     if (between(core, targets[i], sources[i]) == Visible) return Visible;
@@ -113,7 +114,7 @@ SubmissionKind of_batch_3d(Allocator& core,
     touched.push_back(copy.source.place());
     touched.push_back(copy.target.place());
   }
-  core.will_touch(stream, NullStream::PerThread, touched);
+  Submission::will_touch(core, stream, NullStream::PerThread, touched);
   return Visible;
 }
 

@@ -2,6 +2,7 @@
 // Launches that need more than a submission: those that need not wait for the kernel before
 // them, and one call that submits to several streams at once.
 // clang-format off: first, as it includes cuda.h without the renaming macros
+#include "allocator/submission.hpp"
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/base/rule.hpp"
@@ -57,7 +58,7 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
   if (core != nullptr) view = views::of_kernel(*core, function, params, extra);
   if (core != nullptr && config != nullptr && config->attrs != nullptr &&
       std::any_of(config->attrs, config->attrs + config->numAttrs, may_begin_early)) {
-    owed = core->order_wanted(config->hStream, null);
+    owed = Submission::order_wanted(*core, config->hStream, null);
     // A launch that may use memory freed before must follow all that those frees left to the
     // stream's order.
     in_order = !owed.none() || view == SubmissionKind::ReachesHost;
@@ -81,7 +82,8 @@ CUresult launch_kernel_ex(Real<const CUlaunchConfig*, CUfunction, void**, void**
         return call_names::of_kernel(function, params, extra, named);
       },
       [&](auto* call) { return call(given, function, params, extra); });
-  if (!owed.none() && result == CUDA_SUCCESS) core->order_given(config->hStream, null, owed);
+  if (!owed.none() && result == CUDA_SUCCESS)
+    Submission::order_given(*core, config->hStream, null, owed);
   return result;
 }
 

@@ -40,7 +40,7 @@ std::optional<PitchAnswer> learn(const PitchQuestion& question,
 
 // The driver knows nothing of the option limit.
 bool is_limited(Allocator& core, CUdevice device) {
-  return MemoryLimits(core).get(device) != ~0ULL;
+  return core.limits().budget(device).limit() != ~0ULL;
 }
 
 }  // namespace
@@ -73,7 +73,10 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
       if (is_limited(*core, question.device)) return status.code();
     }  // else the driver refuses it, and writes what it writes then
   } else if (ours && is_limited(*core, question.device) && height != 0 &&
-             width > MemoryLimits(*core).room(question.device) / height) {
+             width > core->limits()
+                             .budget(question.device)
+                             .room_with(core->reclaimable(question.device)) /
+                         height) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const CUresult result = hooks::retry_after_trim(

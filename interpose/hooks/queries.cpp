@@ -59,7 +59,7 @@ void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
 template <typename Ask>
 CUresult ask_driver(Ownership owner, Ask ask) {
   Allocator* const core = owner == Ownership::Live ? process::core() : nullptr;
-  return core == nullptr ? ask() : ask_awake(*core, ask);
+  return core == nullptr ? ask() : core->sleep_gate().while_awake(ask);
 }
 
 // Writes what differs for a block, over the driver's own answer where that succeeded.
@@ -124,8 +124,10 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   // So does what neighbours would return, as they published it last.
   const Bytes ours = core->reclaimable(device) + neighbours::spare(*core, device);
   real_free -= std::min<Bytes>(real_free, Sleep(*core).asleep_bytes(device));
-  const Bytes size = std::min<Bytes>(real_total, MemoryLimits(*core).get(device));
-  const Bytes free = std::min<Bytes>(real_free + ours, MemoryLimits(*core).room(device));
+  const DeviceBudget& budget = core->limits().budget(device);
+  const Bytes size = std::min<Bytes>(real_total, budget.limit());
+  const Bytes free =
+      std::min<Bytes>(real_free + ours, budget.room_with(core->reclaimable(device)));
   if (free_bytes != nullptr) *free_bytes = std::min(free, size);
   if (total != nullptr) *total = size;
   return result;

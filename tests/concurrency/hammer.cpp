@@ -96,7 +96,7 @@ class Worker {
     } else if (dice < 95) {
       expect(cuStreamSynchronize(any_stream()), "cuStreamSynchronize");
     } else if (dice < 96) {
-      expect(round_.allocator.empty_cache(round_.context).code(), "empty_cache");
+      expect(round_.allocator.trim(0, ~Bytes{0}).code(), "trim");
     } else if (dice < 98) {
       capture();
     } else {
@@ -202,9 +202,10 @@ class Worker {
     if (round_.capture_taken.exchange(true)) return;
     const CUstream stream = streams_[pick(3)];
     Allocator& allocator = round_.allocator;
-    allocator.capture_begins(stream, NullStream::Legacy);
+    GraphMemory(allocator).capture_begins(stream, NullStream::Legacy);
     const CUresult began = cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-    allocator.capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
+    GraphMemory(allocator).capture_begin_done(
+        stream, NullStream::Legacy, began == CUDA_SUCCESS);
     expect(began, "cuStreamBeginCapture");
     {
       Submission submission(allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
@@ -215,7 +216,7 @@ class Worker {
     own(address, 4096);
     CUgraph graph = nullptr;
     const CUresult ended = cuStreamEndCapture(stream, &graph);
-    allocator.capture_ended(stream, NullStream::Legacy, graph);
+    GraphMemory(allocator).capture_ended(stream, NullStream::Legacy, graph);
     expect(ended, "cuStreamEndCapture: the capture is still valid");
     if (ended == CUDA_SUCCESS) {
       GraphMemory memory(allocator);
@@ -273,7 +274,7 @@ bool check_round(std::uint64_t seed) {
     detector.on_free(block.address, sim::this_thread());
     expect(allocator.free(block.address)->code(), "the last free");
   }
-  empty_all([&] { return allocator.empty_cache(round.context); });
+  empty_all([&] { return allocator.trim(0, ~Bytes{0}); });
   expect(allocator.validate(), "validate");
   expect(allocator.stats(0).allocated_bytes[0].current == 0, "allocated bytes remain");
   expect(allocator.stats(0).reserved_bytes[0].current == 0, "reserved bytes remain");

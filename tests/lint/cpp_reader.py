@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Reads the classes of C++ sources: how many methods each declares, and how many lines define it. It reads
-declarations alone: bodies of functions and initializers are skipped, brace by brace."""
+"""Reads the classes of C++ sources: how many methods each declares, how many lines define it, what it shows
+besides methods, and where its methods are defined. It reads declarations alone: bodies of functions and
+initializers are skipped, brace by brace."""
 import dataclasses
+import os
 import re
 
 TOKEN = re.compile(r"""(?P<blank>\s+|//[^\n]*|/\*.*?\*/|^[ \t]*\#(?:[^\n\\]|\\.)*)
@@ -15,8 +17,10 @@ SPECIFIERS = ("static", "constexpr", "constinit", "inline", "typedef", "extern",
 
 @dataclasses.dataclass
 class Class:
-    methods: int = 0  # declared, with those that the class defines; neither deleted nor defaulted
+    methods: int = 0  # declared, with those that the class defines; neither deleted nor defaulted. And names that it
+    #                   takes over from its bases by `using`
     lines: int = 0    # its definition and its methods' elsewhere, without classes nested in it
+    data: int = 0     # public data members that are not static
 
 
 def tokens_of(text):
@@ -92,6 +96,8 @@ class Reader:
         self.at = 0
         self.classes = {}      # name: Class
         self.elsewhere = []    # (namespaces, qualified name, lines) of functions defined outside a class
+        self.declares = set()  # qualified names of functions outside classes, and of classes
+        self.defines = set()   # qualified names of functions outside classes
         self.namespaces = set()
         self.problems = []
 
@@ -107,7 +113,7 @@ class Reader:
         self.problems.append(f"{self.path}: a {opening} has no end")
         return self.tokens[-1][1]
 
-    def read(self, scope=(), owner=None):
+    def read(self, scope=(), owner=None, public=False):
         """Declarations to the end of a scope; the line of that and the lines of classes within."""
         words, first, nested = [], 0, 0
         while self.at < len(self.tokens):
@@ -127,8 +133,10 @@ class Reader:
             if word == "}" and scope:
                 return line, nested
             if word == ";":
-                self.declared(words, owner)
-            if word in (";", "}") or (word == ":" and words in (["public"], ["private"], ["protected"])):
+                self.declared(words, scope, owner, public)
+            access = word == ":" and words in (["public"], ["private"], ["protected"])
+            public = words == ["public"] if access else public
+            if word in (";", "}") or access:
                 words = []
             else:
                 words.append(word)
@@ -136,11 +144,20 @@ class Reader:
             self.problems.append(f"{self.path}: {'::'.join(scope)} has no end")
         return self.tokens[-1][1] if self.tokens else 0, nested
 
-    def declared(self, words, owner):
+    def declared(self, words, scope, owner, public):
         short = bare(words)
-        if owner and short and short[0] not in ("using", "typedef", "friend", "static_assert") \
-                and function_at(short) is not None and short[-2:] not in (["=", "delete"], ["=", "default"]):
-            owner.methods += 1
+        function = function_at(short)
+        if not short or short[0] in ("typedef", "friend", "static_assert", "enum", "class", "struct", "union"):
+            return
+        if not owner:
+            if function is not None and short[function - 2:function - 1] != ["::"]:
+                self.declares.add(scope + (short[function - 1],))
+        elif short[0] == "using":
+            owner.methods += 0 if "=" in short or short[1] == "enum" else short.count(",") + 1
+        elif function is not None:
+            owner.methods += short[-2:] not in (["=", "delete"], ["=", "default"])
+        elif public and "static" not in short:
+            owner.data += short.count(",") + 1
 
     def braces(self, words, first, scope, owner):
         """What an opening brace begins. (None, 0) where the declaration goes on behind it."""
@@ -159,7 +176,8 @@ class Reader:
                 name += (f"(line {first} of {self.path})",)
             self.at += 1
             found = self.classes.setdefault(tuple(n for n in name if n), Class())
-            end, inner = self.read(name, found)
+            self.declares.add(tuple(n for n in name if n))
+            end, inner = self.read(name, found, plain[0] != "class")
             lines = end - first + 1
             found.lines += lines - inner
             return end, lines
@@ -177,29 +195,48 @@ class Reader:
             while begin > 1 and name[begin - 1] in ("::", "~"):
                 begin -= 2 if name[begin - 1] == "::" else 1
             qualified = tuple(w for w in name[begin:] if w not in ("::", "~"))
+            here = tuple(n for n in scope if n)
             if len(qualified) > 1:
-                self.elsewhere.append((tuple(n for n in scope if n), qualified[:-1], end - first + 1))
+                self.elsewhere.append((here, qualified[:-1], end - first + 1))
+            else:
+                self.defines.add(here + qualified)
+                if self.path.endswith((".h", ".hpp")):
+                    self.declares.add(here + qualified)
         return end, 0
 
 
+def owner_of(known, scope, qualifier):
+    """The longest name among `known` that a qualifier within a scope may mean, or None."""
+    return next((name for name in (scope[:i] + qualifier for i in range(len(scope), -1, -1)) if name in known), None)
+
+
 def read_classes(texts):
-    """`texts`: path to text. The classes by name, and what could not be understood."""
+    """`texts`: path to text. The classes by name, and what could not be understood: also functions that a folder
+    declares and another one defines."""
     readers = [Reader(path, text) for path, text in texts.items()]
-    classes, namespaces, problems = {}, set(), []
+    classes, namespaces, problems, declared = {}, set(), [], {}
     for reader in readers:
         reader.read()
         problems += reader.problems
         namespaces |= reader.namespaces
+        for name in reader.declares:
+            declared.setdefault(name, set()).add(os.path.dirname(reader.path))
         for name, found in reader.classes.items():
             whole = classes.setdefault(name, Class())
             whole.methods += found.methods
             whole.lines += found.lines
+            whole.data += found.data
     for reader in readers:
+        folder = os.path.dirname(reader.path)
+        astray = {name for name in reader.defines if folder not in declared.get(name, {folder})}
         for scope, qualifier, lines in reader.elsewhere:
-            known = [scope[:i] + qualifier for i in range(len(scope), -1, -1)]
-            owners = [name for name in known if name in classes]
-            if owners:
-                classes[owners[0]].lines += lines
-            elif not any(name in namespaces for name in known):
+            owner = owner_of(classes, scope, qualifier)
+            if owner:
+                classes[owner].lines += lines
+                if folder not in declared[owner]:
+                    astray.add(owner)
+            elif not owner_of(namespaces, scope, qualifier):
                 problems.append(f"{reader.path}: no class {'::'.join(qualifier)} for a function of it")
+        problems += [f"{reader.path}: defines a function of {'::'.join(name)}, which {' and '.join(sorted(declared[name]))}/ declares"
+                     for name in sorted(astray)]
     return {"::".join(name): found for name, found in classes.items()}, problems

@@ -10,7 +10,7 @@
 //   allocator/order/context_events.cpp: ContextEvents::record_on_stream ContextEvents::stream_captures
 //   allocator/order/fence_log.cpp: FenceLog::ensure FenceLog::record FenceLog::record_streams
 //   allocator/order/fence_waits.cpp: FenceLog::wait_all
-//   allocator/submission.cpp: Allocator::capture_begins Allocator::capture_begin_done Allocator::capture_ended
+//   allocator/graph_memory.cpp: GraphMemory::capture_begins GraphMemory::capture_begin_done GraphMemory::capture_ended
 //   interpose/hooks/capture_calls.cpp: end_capture
 //
 // Safety: no event is recorded over a context of which a stream captures, none on a stream that

@@ -4,6 +4,7 @@
 #include "allocator/charged_memory.hpp"
 #include "allocator/graph_memory.hpp"
 #include "allocator/peer_processes.hpp"
+#include "allocator/registry.hpp"
 #include "allocator/sleep/deep_trim.hpp"
 #include "allocator/sleep/idle_memory.hpp"
 #include "allocator/sleep/sleep.hpp"
@@ -152,16 +153,17 @@ class CachedDoor final : public Door {
   }
 
   CUresult begin_capture(CUstream stream, const Call& call) override {
-    allocator_.capture_begins(stream, NullStream::Legacy);
+    GraphMemory(allocator_).capture_begins(stream, NullStream::Legacy);
     const CUresult result = call();
-    allocator_.capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
+    GraphMemory(allocator_)
+        .capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
     return result;
   }
 
   CUresult end_capture(CUstream stream, CUgraph* graph, const Call& call) override {
     const CUresult result = call();
-    allocator_.capture_ended(
-        stream, NullStream::Legacy, result == CUDA_SUCCESS ? *graph : nullptr);
+    GraphMemory(allocator_)
+        .capture_ended(stream, NullStream::Legacy, result == CUDA_SUCCESS ? *graph : nullptr);
     return result;
   }
 
@@ -200,11 +202,11 @@ class CachedDoor final : public Door {
   }
 
   CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
-    const Position owed = allocator_.order_wanted(stream, NullStream::Legacy);
+    const Position owed = Submission::order_wanted(allocator_, stream, NullStream::Legacy);
     const CUresult result =
         submit(stream, SubmissionKind::Hidden, 0, 0, [&] { return call(owed.none()); });
     if (!owed.none() && result == CUDA_SUCCESS)
-      allocator_.order_given(stream, NullStream::Legacy, owed);
+      Submission::order_given(allocator_, stream, NullStream::Legacy, owed);
     return result;
   }
 
@@ -238,7 +240,8 @@ class CachedDoor final : public Door {
   }
 
   CUresult empty_cache(CUcontext context) override {
-    return allocator_.empty_cache(context).code();
+    ContextCache* const cache = allocator_.state().known(context);
+    return cache == nullptr ? CUDA_SUCCESS : cache->trim().code();
   }
 
   void sleep(int device) override {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Work of a program with pinned memory that runs: copies, kernels, events, captures and graphs.
+#include "allocator/graph_memory.hpp"
 #include "tests/property/pinned_world_calls.hpp"
 
 #include <algorithm>
@@ -78,7 +79,9 @@ CUresult PinnedWorld::end_capture(int id, int graph) {
   captured_.erase(id);
   CUresult result = cuStreamEndCapture(object.handle, &made.graph);
   if (core_ != nullptr) {
-    ours([&] { return core_->capture_ended(object.handle, NullStream::Legacy, nullptr), 0; });
+    ours([&] {
+      return GraphMemory(*core_).capture_ended(object.handle, NullStream::Legacy, nullptr), 0;
+    });
   }
   if (result != CUDA_SUCCESS) return result;
   result = cuGraphInstantiateWithFlags(&made.exec, made.graph, 0);
@@ -95,14 +98,17 @@ CUresult PinnedWorld::graphs(const PinCommand& c) {
       return object.capturing ? end_capture(c.stream, c.other) : CUDA_SUCCESS;
     if (object.capturing) return CUDA_SUCCESS;
     if (core_ != nullptr)
-      ours([&] { return core_->capture_begins(object.handle, NullStream::Legacy), 0; });
+      ours([&] {
+        return GraphMemory(*core_).capture_begins(object.handle, NullStream::Legacy), 0;
+      });
     const CUresult result = cuStreamBeginCapture(
         object.handle,
         c.flags == 1 ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL);
     object.capturing = result == CUDA_SUCCESS;
     if (core_ != nullptr) {
       ours([&] {
-        core_->capture_begin_done(object.handle, NullStream::Legacy, object.capturing);
+        GraphMemory(*core_).capture_begin_done(
+            object.handle, NullStream::Legacy, object.capturing);
         return 0;
       });
     }

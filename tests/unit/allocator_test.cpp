@@ -87,10 +87,10 @@ TEST_CASE("empty_cache gives everything back that is free", "[unit][allocator]")
     for (const Address p : blocks)
       bed.free(p);
     REQUIRE(bed.allocator->reclaimable(0) > 0);
-    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(34_MiB));
     bed.free(kept);
-    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     REQUIRE(sim::used(0) == before);
     REQUIRE(bed.stats().reserved_bytes[0].current == 0);
     REQUIRE(bed.stats().segment[0].current == 0);
@@ -106,12 +106,12 @@ TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[unit]
   bed.launch(s, {.accesses = {{p, 8_MiB, true}}});
   const auto op = sim::last_op(s);
   bed.free(p);
-  REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+  REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   REQUIRE_FALSE(sim::complete(op));
   REQUIRE(bed.stats().reserved_bytes[0].current == static_cast<std::int64_t>(8_MiB));
   sim::run_all();
   REQUIRE(sim::faults().empty());
-  REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+  REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   REQUIRE(bed.stats().reserved_bytes[0].current == 0);
 }
 
@@ -306,9 +306,9 @@ TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse",
     for (int i = 0; i < 3; ++i)
       bed.free(bed.malloc(4096));
     sim::run_all();
-    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     sim::run_all();
-    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     REQUIRE(bed.stats().reserved_bytes[0].current == 0);
   }
 }

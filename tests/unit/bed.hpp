@@ -127,10 +127,11 @@ Fn entry(const char* symbol) {
 
 // As the hooks do it.
 inline void begin_capture(Bed& bed, CUstream stream, CUstreamCaptureMode mode) {
-  bed.allocator->capture_begins(stream, NullStream::Legacy);
+  GraphMemory(*bed.allocator).capture_begins(stream, NullStream::Legacy);
   const CUresult began = entry<CUresult (*)(CUstream, CUstreamCaptureMode)>(
       "cuStreamBeginCapture_v2")(stream, mode);
-  bed.allocator->capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
+  GraphMemory(*bed.allocator)
+      .capture_begin_done(stream, NullStream::Legacy, began == CUDA_SUCCESS);
   REQUIRE(began == CUDA_SUCCESS);
 }
 
@@ -138,7 +139,7 @@ inline CUgraph end_capture(Bed& bed, CUstream stream) {
   CUgraph graph = nullptr;
   REQUIRE(entry<CUresult (*)(CUstream, CUgraph*)>("cuStreamEndCapture")(stream, &graph) ==
           CUDA_SUCCESS);
-  bed.allocator->capture_ended(stream, NullStream::Legacy, graph);
+  GraphMemory(*bed.allocator).capture_ended(stream, NullStream::Legacy, graph);
   return graph;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Captures over several contexts, and graphs whose nodes use memory in debt.
+#include "allocator/graph_memory.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <thread>
@@ -221,9 +222,9 @@ TEST_CASE("a free waits for a call that returned while a capture was prepared",
     entries = at;
     launched = 0;
     sim::set_entry_check(launch_beside);
-    bed.allocator->capture_begins(s, NullStream::Legacy);
+    GraphMemory(*bed.allocator).capture_begins(s, NullStream::Legacy);
     sim::set_entry_check(nullptr);
-    bed.allocator->capture_begin_done(s, NullStream::Legacy, true);
+    GraphMemory(*bed.allocator).capture_begin_done(s, NullStream::Legacy, true);
     CHECK(bed.allocator->free(p)->ok());
     CHECK(sim::complete(launched));
     reached = beside == nullptr;

@@ -221,7 +221,7 @@ TEST_CASE("an idle process that gets work meanwhile is cut no further", "[unit][
       (void)there->sim.driver().ctx_push(context);
       there->launch(nullptr);
     });
-    while (!KeepAwake::gate_of(*there->allocator).somebody_came())
+    while (!there->allocator->sleep_gate().somebody_came())
       std::this_thread::yield();
   });
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.only_if_idle = true});

@@ -297,9 +297,9 @@ TEST_CASE("a capture into a graph that is destroyed keeps its memory to its own 
   bed.free(bed.malloc(kBytes));
   CUgraph graph = nullptr;
   REQUIRE(cuGraphCreate(&graph, 0) == CUDA_SUCCESS);
-  bed.allocator->capture_begins(s, NullStream::Legacy);
+  GraphMemory(*bed.allocator).capture_begins(s, NullStream::Legacy);
   REQUIRE(cuStreamBeginCaptureToGraph(s, graph, nullptr, nullptr, 0, kRelaxed) == CUDA_SUCCESS);
-  bed.allocator->capture_begin_done(s, NullStream::Legacy, true, graph);
+  GraphMemory(*bed.allocator).capture_begin_done(s, NullStream::Legacy, true, graph);
   const Address p = bed.malloc(kBytes);
   submit(bed, s, {.names = {p}});
   bed.free(p);
@@ -307,7 +307,7 @@ TEST_CASE("a capture into a graph that is destroyed keeps its memory to its own 
   CHECK_FALSE(is_free(bed, p));
   CUgraph none = nullptr;
   (void)cuStreamEndCapture(s, &none);
-  bed.allocator->capture_ended(s, NullStream::Legacy, nullptr);
+  GraphMemory(*bed.allocator).capture_ended(s, NullStream::Legacy, nullptr);
   CHECK(is_free(bed, p));
 }
 

@@ -58,8 +58,9 @@ TEST_CASE("a limit holds, whatever backs the memory", "[unit][limits]") {
     bed.free(a);
     // What is cached gives way.
     REQUIRE(try_malloc(bed, 200_MiB, &b).ok());
-    REQUIRE(MemoryLimits(*bed.allocator).room(0) <= 56_MiB);
-    MemoryLimits(*bed.allocator).set(0, ~0ULL);
+    REQUIRE(bed.allocator->limits().budget(0).room_with(bed.allocator->reclaimable(0)) <=
+            56_MiB);
+    bed.allocator->limits().budget(0).set_limit(~0ULL);
     REQUIRE(bed.malloc(400_MiB) != 0);
   }
 }
@@ -69,8 +70,8 @@ TEST_CASE("a share of the device is a limit", "[unit][limits]") {
   config.limit_percent = 25;
   Bed bed({.device_memory = 4_GiB}, config);
   (void)bed.malloc(1_MiB);
-  REQUIRE(MemoryLimits(*bed.allocator).get(0) <= 1_GiB);
-  REQUIRE(MemoryLimits(*bed.allocator).get(0) > 900_MiB);
+  REQUIRE(bed.allocator->limits().budget(0).limit() <= 1_GiB);
+  REQUIRE(bed.allocator->limits().budget(0).limit() > 900_MiB);
 }
 
 TEST_CASE("trim gives back about as much as was asked for", "[unit][limits]") {
@@ -181,7 +182,7 @@ TEST_CASE("the last rung: the program's own hooks, then an error that says why",
           "[unit][limits]") {
   Bed bed({}, with(128_MiB));
   Hook hook{&bed, bed.malloc(100_MiB)};
-  MemoryLimits(*bed.allocator).add_oom_hook(Hook::call, &hook);
+  bed.allocator->limits().add_oom_hook(Hook::call, &hook);
   Address p = 0;
   REQUIRE(try_malloc(bed, 100_MiB, &p).ok());
   REQUIRE(hook.calls == 1);
@@ -189,8 +190,8 @@ TEST_CASE("the last rung: the program's own hooks, then an error that says why",
   REQUIRE(try_malloc(bed, 100_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
   REQUIRE(hook.calls == 2);
   REQUIRE(std::strstr(last_error(), "in use") != nullptr);
-  REQUIRE(MemoryLimits(*bed.allocator).remove_oom_hook(Hook::call, &hook));
-  REQUIRE_FALSE(MemoryLimits(*bed.allocator).remove_oom_hook(Hook::call, &hook));
+  REQUIRE(bed.allocator->limits().remove_oom_hook(Hook::call, &hook));
+  REQUIRE_FALSE(bed.allocator->limits().remove_oom_hook(Hook::call, &hook));
   REQUIRE_FALSE(try_malloc(bed, 100_MiB, &q).ok());
   REQUIRE(hook.calls == 2);
 }

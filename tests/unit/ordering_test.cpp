@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The ordering rule, seen from outside: which driver calls are made, when, and what comes back.
+#include "allocator/submission.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -394,11 +395,11 @@ TEST_CASE("another device's memory is made ready for a batch that touches it",
   REQUIRE(again == p);  // in debt
   const auto before = sim::count("cuMemSetAccess");
   const CUdeviceptr touched[] = {0, p, p + 4096, p};
-  bed.allocator->will_touch(s, NullStream::Legacy, touched);
+  Submission::will_touch(*bed.allocator, s, NullStream::Legacy, touched);
   const auto given = sim::count("cuMemSetAccess");
   REQUIRE(given > before);
   REQUIRE(waits() == 1);
-  bed.allocator->will_touch(s, NullStream::Legacy, touched);
+  Submission::will_touch(*bed.allocator, s, NullStream::Legacy, touched);
   REQUIRE(sim::count("cuMemSetAccess") == given);
 }
 

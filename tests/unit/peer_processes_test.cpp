@@ -153,7 +153,7 @@ TEST_CASE("neighbours are asked once all else has failed", "[unit][peer_processe
   CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(asked == 2);
-  MemoryLimits(*bed.allocator).set(0, 10_MiB);  // they cannot help with that
+  bed.allocator->limits().budget(0).set_limit(10_MiB);  // they cannot help with that
   CHECK(bed.allocator->allocate(bed.sim.context(), 20_MiB, &out).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(asked == 2);

@@ -240,12 +240,12 @@ TEST_CASE("what one stream has freed is not taken by another's hit", "[unit][rul
   constexpr Bytes kSmall = 1000;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
-  MemoryLimits(*bed.allocator)
-      .set(0, 512_MiB);  // nearly full: all streams share one pool, for good
+  bed.allocator->limits().budget(0).set_limit(
+      512_MiB);  // nearly full: all streams share one pool, for good
   bed.malloc(kBytes);
   bed.free_on(s, bed.malloc_on(s, kSmall));
   bed.free_on(t, bed.malloc_on(t, kSmall));
-  MemoryLimits(*bed.allocator).set(0, ~0ULL);
+  bed.allocator->limits().budget(0).set_limit(~0ULL);
   bed.malloc(2 * kBytes);  // looks again
   std::vector<Address> blocks(64);
   for (Address& p : blocks)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ordering rules that no random program and no other test would miss, one test each:
 // submissions, streams, events that the driver refuses, and captures.
+#include "allocator/submission.hpp"
 #include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
 
@@ -243,12 +244,12 @@ TEST_CASE("a launch that may begin early is told to wait while memory is owed",
           "[unit][rules]") {
   Bed bed;
   const CUstream s = bed.stream();
-  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy).none());
+  CHECK(Submission::order_wanted(*bed.allocator, s, NullStream::Legacy).none());
   (void)owed_block(bed, s);
-  const auto owed = bed.allocator->order_wanted(s, NullStream::Legacy);
+  const auto owed = Submission::order_wanted(*bed.allocator, s, NullStream::Legacy);
   CHECK(!owed.none());
-  bed.allocator->order_given(s, NullStream::Legacy, owed);
-  CHECK(bed.allocator->order_wanted(s, NullStream::Legacy).none());
+  Submission::order_given(*bed.allocator, s, NullStream::Legacy, owed);
+  CHECK(Submission::order_wanted(*bed.allocator, s, NullStream::Legacy).none());
   sim::release(s);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ordering rules between threads. One thread is stopped at its entry into a driver call, so
 // that the other meets it there at every run.
+#include "allocator/graph_memory.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <array>
@@ -92,7 +93,7 @@ TEST_CASE("no fence is recorded while a capture begins", "[unit][rules_threads]"
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
   bed.launch(bed.stream(), {.accesses = {{p, kBytes, true}}});
-  bed.allocator->capture_begins(s, NullStream::Legacy);
+  GraphMemory(*bed.allocator).capture_begins(s, NullStream::Legacy);
   const auto before = records();
   std::thread other([&] {
     cuCtxSetCurrent(bed.sim.context());
@@ -101,7 +102,7 @@ TEST_CASE("no fence is recorded while a capture begins", "[unit][rules_threads]"
   std::this_thread::sleep_for(kWhile);
   CHECK(records() == before);
   const CUresult began = cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED);
-  bed.allocator->capture_begin_done(s, NullStream::Legacy, began == CUDA_SUCCESS);
+  GraphMemory(*bed.allocator).capture_begin_done(s, NullStream::Legacy, began == CUDA_SUCCESS);
   other.join();
   CHECK(records() > before);
   (void)end_capture(bed, s);
@@ -121,9 +122,9 @@ TEST_CASE("no capture begins while a fence is recorded", "[unit][rules_threads]"
     std::atomic<bool> begun{false};
     std::thread captures([&] {
       cuCtxSetCurrent(bed.sim.context());
-      bed.allocator->capture_begins(s, NullStream::Legacy);
+      GraphMemory(*bed.allocator).capture_begins(s, NullStream::Legacy);
       begun = true;
-      bed.allocator->capture_begin_done(s, NullStream::Legacy, false);
+      GraphMemory(*bed.allocator).capture_begin_done(s, NullStream::Legacy, false);
     });
     std::this_thread::sleep_for(kWhile);
     if (!begun) ++held_back;

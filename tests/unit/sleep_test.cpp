@@ -4,6 +4,7 @@
 #include "allocator/sleep/sleep.hpp"
 
 #include "allocator/base/scope.hpp"
+#include "allocator/graph_memory.hpp"
 #include "allocator/memory/host_store.hpp"
 #include "allocator/peer_processes.hpp"
 #include "tests/unit/contents.hpp"
@@ -299,9 +300,10 @@ TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[
   auto* end =
       reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(sim::resolve("cuStreamEndCapture"));
   const auto capture = [&] {
-    bed.allocator->capture_begins(stream, NullStream::Legacy);
+    GraphMemory(*bed.allocator).capture_begins(stream, NullStream::Legacy);
     const CUresult result = begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-    bed.allocator->capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
+    GraphMemory(*bed.allocator)
+        .capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
     REQUIRE(result == CUDA_SUCCESS);
   };
   capture();
@@ -310,12 +312,12 @@ TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[
   CHECK(says(refused, "capture"));
   CUgraph graph = nullptr;
   REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
-  bed.allocator->capture_ended(stream, NullStream::Legacy, graph);
+  GraphMemory(*bed.allocator).capture_ended(stream, NullStream::Legacy, graph);
   REQUIRE(sleep.go({}).asleep);
   capture();
   CHECK(sleep.state() == SleepState::Awake);
   REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
-  bed.allocator->capture_ended(stream, NullStream::Legacy, graph);
+  GraphMemory(*bed.allocator).capture_ended(stream, NullStream::Legacy, graph);
   bed.free(p);
 }
 
@@ -400,7 +402,7 @@ TEST_CASE("an idle process that gets work meanwhile stays awake", "[unit][sleep]
       (void)there->sim.driver().ctx_push(context);
       there->launch(nullptr);
     });
-    while (!KeepAwake::gate_of(*there->allocator).somebody_came())
+    while (!there->allocator->sleep_gate().somebody_came())
       std::this_thread::yield();
   });
   const SleepAnswer answer = sleep.go({.only_if_idle = true});

@@ -148,7 +148,7 @@ TEST_CASE("large blocks for threads that take turns are few where memory is shor
     Bed bed({.device_memory = device});
     CHECK(keepers_in_turns(bed, 8, bytes) < 8);
     CHECK(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(most));
-    CHECK(bed.allocator->empty_cache(bed.sim.context()).ok());
+    CHECK(bed.allocator->trim(0, ~Bytes{0}).ok());
     CHECK(bed.stats().reserved_bytes[0].current == 0);
   }
 }
@@ -199,7 +199,7 @@ TEST_CASE("empty_cache empties what other threads keep", "[unit][thread_caches]"
     Bed bed;
     const Keeper keeper(bed, bytes, count);
     REQUIRE(bed.stats().reserved_bytes[0].current != 0);
-    REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     REQUIRE(bed.stats().reserved_bytes[0].current == 0);
   }
 }
@@ -342,7 +342,7 @@ TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][thread_c
     REQUIRE(destroy(stream) == CUDA_SUCCESS);
   }
   REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(8_MiB));
-  REQUIRE(bed.allocator->empty_cache(bed.sim.context()).ok());
+  REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   REQUIRE(bed.stats().reserved_bytes[0].current == 0);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Buffers in flight: who gets them when, what a free waits for, and how much may be in flight.
+#include "allocator/graph_memory.hpp"
 #include "tests/unit/pinned/bed.hpp"
 
 using namespace custash;
@@ -329,9 +330,10 @@ TEST_CASE("where the stream takes no event the buffer waits for everything",
     sim::hold(other);
     bed.name_stream(buffer, named);
     if (which == std::string("capturing")) {
-      bed.allocator->capture_begins(named, NullStream::Legacy);
+      GraphMemory(*bed.allocator).capture_begins(named, NullStream::Legacy);
       const CUresult began = cuStreamBeginCapture(named, CU_STREAM_CAPTURE_MODE_GLOBAL);
-      bed.allocator->capture_begin_done(named, NullStream::Legacy, began == CUDA_SUCCESS);
+      GraphMemory(*bed.allocator)
+          .capture_begin_done(named, NullStream::Legacy, began == CUDA_SUCCESS);
     }
     if (which == std::string("destroyed")) {
       bed.allocator->stream_destroyed(named);
@@ -348,7 +350,7 @@ TEST_CASE("where the stream takes no event the buffer waits for everything",
     if (which == std::string("capturing")) {
       CUgraph graph = nullptr;
       CHECK(cuStreamEndCapture(named, &graph) == CUDA_SUCCESS);
-      bed.allocator->capture_ended(named, NullStream::Legacy, graph);
+      GraphMemory(*bed.allocator).capture_ended(named, NullStream::Legacy, graph);
     }
   }
 }

@@ -2,6 +2,7 @@
 // When what was submitted before a ticket is over, in one context and in several.
 #include "allocator/order/host_tickets.hpp"
 
+#include "allocator/graph_memory.hpp"
 #include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
 #include "tests/unit/sim/calls.hpp"
@@ -221,9 +222,10 @@ TEST_CASE("beside a capture tickets pass, and the capture stays valid",
   const CUstream s = bed.stream();
   const CUstream captured = bed.stream();
   bed.launch(s);
-  bed.allocator->capture_begins(captured, NullStream::Legacy);
+  GraphMemory(*bed.allocator).capture_begins(captured, NullStream::Legacy);
   const CUresult began = cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  bed.allocator->capture_begin_done(captured, NullStream::Legacy, began == CUDA_SUCCESS);
+  GraphMemory(*bed.allocator)
+      .capture_begin_done(captured, NullStream::Legacy, began == CUDA_SUCCESS);
   bed.launch(s);
   const auto ticket = bed.take();
   CHECK_FALSE(bed.passed(ticket));
@@ -231,7 +233,7 @@ TEST_CASE("beside a capture tickets pass, and the capture stays valid",
   CHECK(bed.passed(ticket));
   CUgraph graph = nullptr;
   CHECK(cuStreamEndCapture(captured, &graph) == CUDA_SUCCESS);
-  bed.allocator->capture_ended(captured, NullStream::Legacy, graph);
+  GraphMemory(*bed.allocator).capture_ended(captured, NullStream::Legacy, graph);
 }
 
 TEST_CASE("where submissions may go unseen, nothing is idle", "[unit][host_tickets]") {
