@@ -94,8 +94,7 @@ void before_exit() {
   if (checks != nullptr) checks->finish(core);
   launcher::finish(core);
   if (checks != nullptr) checks->print();
-  observe::end(observe::Watcher::Nvtx);
-  nvtx::stop();
+  observe::end(observe::Watcher::Nvtx);  // before the tool ends with the process
   if (core.config().summary && !launcher::takes(launcher::Report::Summary)) print_summary(core);
   dumps::at_exit(core);
 }
@@ -184,13 +183,6 @@ int tick(Allocator& core) {
              : wait;
 }
 
-void begin_nvtx() {
-  if (nvtx::start())
-    observe::begin(observe::Watcher::Nvtx, nullptr);
-  else
-    say("custash: nvtx: custash was built without NVTX's headers");
-}
-
 }  // namespace
 
 State build() {
@@ -255,7 +247,8 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
     return State::Disabled;
   }
-  if (core.config().nvtx) begin_nvtx();
+  if (core.config().nvtx && !nvtx::start())
+    say("custash: nvtx: custash was built without NVTX's headers");
   launcher::begin(core);
   dumps::begin(core.config(), say);
   if (unchecked != nullptr) launcher::note(&ledger::Header::unchecked, *unchecked);

@@ -4,7 +4,6 @@
 #include "interpose/real/patched.hpp"
 // clang-format on
 #include "interpose/api/control.hpp"
-#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/callers.hpp"
 #include "interpose/process/check_library.hpp"
@@ -27,32 +26,26 @@ observe::Stream on_stream(custash_stream_t stream) {
   return {true, static_cast<CUstream>(stream), NullStream::Legacy};
 }
 
-// `take(core, context, &address)` allocates; `from` is what a recording says of it. If the
-// driver's entry is patched, it allocates, with the arguments `more`.
+// `take(core, context, &address)` allocates; `call` is what observers see. If the driver's
+// entry is patched, it allocates, with the arguments `more`, and its hook shows the call.
 template <auto* kHook, typename Take, typename... More>
-custash_status_t allocate(
-    void** ptr, int device, std::size_t size, observe::Stream from, Take take, More... more) {
+custash_status_t allocate(void** ptr, int device, observe::Call call, Take take, More... more) {
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
   return quickly_with_core([&](Allocator& core) {
-    if (const auto found = find_device(core, &device); found != CUSTASH_SUCCESS || size == 0)
+    if (const auto found = find_device(core, &device);
+        found != CUSTASH_SUCCESS || call.bytes == 0)
       return found;
     const DeviceScope scope(core, device);
     if (!scope.status().ok()) return translate(scope.status());
-    Address address = 0;
-    const bool by_hook = patched::is<kHook>();
-    CUdeviceptr by_driver = 0;
-    const Status status = by_hook ? Status(kHook(&by_driver, size, more...))
-                                  : take(core, scope.context(), &address);
-    if (by_hook) address = by_driver;
-    if (observe::on() && !by_hook) {
-      if (status.ok())
-        observe::allocated(observe::MemoryKind::Device, address, size, from);
-      else if (status.code() == CUDA_ERROR_OUT_OF_MEMORY)
-        observe::refused(observe::MemoryKind::Device, size, from);
-    }
+    CUdeviceptr by_hook = 0;
+    const Status status = patched::is<kHook>()
+                              ? kHook(&by_hook, call.bytes, more...)
+                              : observe::around(call, [&] {
+                                  return take(core, scope.context(), &call.address).code();
+                                });
     if (!status.ok()) return translate(status);
-    *ptr = reinterpret_cast<void*>(address);
+    *ptr = reinterpret_cast<void*>(by_hook != 0 ? by_hook : call.address);
     return CUSTASH_SUCCESS;
   });
 }
@@ -61,11 +54,25 @@ Address address_of(const void* ptr) {
   return reinterpret_cast<Address>(ptr);
 }
 
-// With option caching:never the driver allocated the memory, so the driver frees it.
-custash_status_t freed(Allocator& core, Address address, const std::optional<Status>& status) {
-  if (status || core.config().caching != Caching::Never) return translate(status);
-  const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
-  return translate(Status(core.driver().mem_free(address)));
+// `free(core)` frees, unless the driver's entry is patched: `by_hook()` then calls that.
+template <auto* kHook, typename Free, typename ByHook>
+custash_status_t free_block(const observe::Call& call, Free free, ByHook by_hook) {
+  return quickly_with_core([&](Allocator& core) {
+    if (call.address == 0) return CUSTASH_SUCCESS;
+    const DeviceScope scope(core, call.address);  // a fence is recorded in a current context
+    if (patched::is<kHook>() && core.owns(call.address)) return translate(Status(by_hook()));
+    std::optional<Status> status;
+    (void)observe::around(call, [&] {
+      status = free(core);
+      // The driver allocated the memory, so it frees it.
+      if (!status && core.config().caching == Caching::Never) {
+        const DeviceScope current(core, CUSTASH_CURRENT_DEVICE);
+        status = core.driver().mem_free(call.address);
+      }
+      return status ? status->code() : CUDA_ERROR_INVALID_VALUE;
+    });
+    return translate(status);
+  });
 }
 
 custash_status_t read_counter(int device,
@@ -89,12 +96,10 @@ custash_status_t custash_malloc_async(void** ptr,
                                       size_t size,
                                       custash_stream_t stream) {
   callers::note();
-  const nvtx::Served served("custash_malloc_async", size);
   return allocate<hook_cuMemAllocAsync>(
       ptr,
       device,
-      size,
-      on_stream(stream),
+      {.name = "custash_malloc_async", .bytes = size, .stream = on_stream(stream)},
       [&](Allocator& core, CUcontext context, Address* out) {
         return core.allocate_on(
             context, static_cast<CUstream>(stream), NullStream::Legacy, size, out);
@@ -104,42 +109,34 @@ custash_status_t custash_malloc_async(void** ptr,
 
 custash_status_t custash_malloc(void** ptr, int device, size_t size) {
   callers::note();
-  const nvtx::Served served("custash_malloc", size);
-  return allocate<hook_cuMemAlloc_v2>(
-      ptr, device, size, {}, [&](Allocator& core, CUcontext context, Address* out) {
-        return core.allocate(context, size, out);
-      });
+  return allocate<hook_cuMemAlloc_v2>(ptr,
+                                      device,
+                                      {.name = "custash_malloc", .bytes = size},
+                                      [&](Allocator& core, CUcontext context, Address* out) {
+                                        return core.allocate(context, size, out);
+                                      });
 }
 
 custash_status_t custash_free(void* ptr) {
   callers::note();
-  const nvtx::Served served("custash_free");
-  return quickly_with_core([&](Allocator& core) {
-    if (ptr == nullptr) return CUSTASH_SUCCESS;
-    const DeviceScope scope(core, address_of(ptr));  // a fence is recorded in a current context
-    if (patched::is<hook_cuMemFree_v2>() && core.owns(address_of(ptr)))
-      return translate(Status(hook_cuMemFree_v2(address_of(ptr))));
-    if (observe::on()) observe::freed(observe::MemoryKind::Device, address_of(ptr), {});
-    return freed(core, address_of(ptr), core.free(address_of(ptr)));
-  });
+  const Address address = address_of(ptr);
+  return free_block<hook_cuMemFree_v2>(
+      {.name = "custash_free", .is_free = true, .address = address},
+      [&](Allocator& core) { return core.free(address); },
+      [&] { return hook_cuMemFree_v2(address); });
 }
 
 custash_status_t custash_free_async(void* ptr, custash_stream_t stream) {
   callers::note();
-  const nvtx::Served served("custash_free_async");
-  return quickly_with_core([&](Allocator& core) {
-    if (ptr == nullptr) return CUSTASH_SUCCESS;
-    const DeviceScope scope(core, address_of(ptr));
-    if (patched::is<hook_cuMemFreeAsync>() && core.owns(address_of(ptr)))
-      return translate(
-          Status(hook_cuMemFreeAsync(address_of(ptr), static_cast<CUstream>(stream))));
-    if (observe::on())
-      observe::freed(observe::MemoryKind::Device, address_of(ptr), on_stream(stream));
-    return freed(
-        core,
-        address_of(ptr),
-        core.free_on(address_of(ptr), static_cast<CUstream>(stream), NullStream::Legacy));
-  });
+  const Address address = address_of(ptr);
+  auto* const on = static_cast<CUstream>(stream);
+  return free_block<hook_cuMemFreeAsync>(
+      {.name = "custash_free_async",
+       .is_free = true,
+       .address = address,
+       .stream = on_stream(stream)},
+      [&](Allocator& core) { return core.free_on(address, on, NullStream::Legacy); },
+      [&] { return hook_cuMemFreeAsync(address, on); });
 }
 
 custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
@@ -157,9 +154,11 @@ custash_status_t custash_record_stream(void* ptr, custash_stream_t stream) {
 }
 
 custash_status_t custash_empty_cache(void) {
-  const nvtx::Served served("custash_empty_cache");
   return with_core([](Allocator& core) {
-    core.empty_all_caches();
+    (void)observe::around({.name = "custash_empty_cache"}, [&] {
+      core.empty_all_caches();
+      return CUDA_SUCCESS;
+    });
     return CUSTASH_SUCCESS;
   });
 }

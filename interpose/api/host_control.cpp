@@ -4,7 +4,6 @@
 #include "interpose/real/patched.hpp"
 // clang-format on
 #include "interpose/api/control.hpp"
-#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/callers.hpp"
 #include "interpose/process/device_scope.hpp"
@@ -14,41 +13,54 @@ using control::quickly_with_core;
 using control::translate;
 using control::with_core;
 
+namespace {
+
+constexpr auto kPinned = observe::MemoryKind::Pinned;
+
+}  // namespace
+
 custash_status_t custash_host_malloc(void** ptr, size_t size, unsigned int flags) {
   callers::note();
-  const nvtx::Served served("custash_host_malloc", size);
   if (ptr == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   *ptr = nullptr;
   return quickly_with_core([&](Allocator& core) {
     if (size == 0) return CUSTASH_SUCCESS;
     const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
     if (!scope.status().ok()) return translate(scope.status());
-    const Status status = process::pinned().serves(size, flags)
-                              ? process::pinned().allocate(scope.context(), size, flags, ptr)
-                              : Status(core.driver().mem_host_alloc(ptr, size, flags));
-    if (status.ok() && observe::on())
-      observe::allocated(
-          observe::MemoryKind::Pinned, reinterpret_cast<Address>(*ptr), size, {});
+    observe::Call call{.name = "custash_host_malloc", .memory = kPinned, .bytes = size};
+    const Status status = observe::around(call, [&] {
+      const CUresult result =
+          process::pinned().serves(size, flags)
+              ? process::pinned().allocate(scope.context(), size, flags, ptr).code()
+              : core.driver().mem_host_alloc(ptr, size, flags);
+      call.address = reinterpret_cast<Address>(*ptr);
+      return result;
+    });
     return translate(status);
   });
 }
 
 custash_status_t custash_host_free(void* ptr) {
   callers::note();
-  const nvtx::Served served("custash_host_free");
   return quickly_with_core([&](Allocator& core) {
     if (ptr == nullptr) return CUSTASH_SUCCESS;
     if (patched::is<hook_cuMemFreeHost>() &&
         process::pinned().overlaps(reinterpret_cast<Address>(ptr), 1))
       return translate(Status(hook_cuMemFreeHost(ptr)));
-    if (observe::on())
-      observe::freed(observe::MemoryKind::Pinned, reinterpret_cast<Address>(ptr), {});
-    if (const auto status = process::pinned().free_behind_streams(ptr))
-      return translate(*status);
-    if (core.config().pinned) return CUSTASH_ERROR_NOT_OURS;
-    // With option pinned:false the driver allocated the memory.
-    const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
-    return translate(Status(core.driver().mem_free_host(ptr)));
+    std::optional<Status> status;
+    const observe::Call call{.name = "custash_host_free",
+                             .memory = kPinned,
+                             .is_free = true,
+                             .address = reinterpret_cast<Address>(ptr)};
+    (void)observe::around(call, [&] {
+      status = process::pinned().free_behind_streams(ptr);
+      if (!status && !core.config().pinned) {  // the driver allocated the memory
+        const DeviceScope scope(core, CUSTASH_CURRENT_DEVICE);
+        status = core.driver().mem_free_host(ptr);
+      }
+      return status ? status->code() : CUDA_ERROR_INVALID_VALUE;
+    });
+    return translate(status);
   });
 }
 

@@ -30,9 +30,6 @@ enum class Telling : int { No, Now, Over };
 constinit std::atomic<Telling> telling{Telling::No};
 // The program's malloc may use CUDA, and the book uses malloc.
 constinit thread_local bool inside = false;
-// The block in use that this thread's free names, until the free is over: where the free fails,
-// its context has ended before.
-constinit thread_local Address being_freed = 0;
 
 // Never destroyed, as programs free memory after main.
 GuardBook& book() REQUIRES(mutex) {
@@ -147,41 +144,42 @@ void wait_until_told() noexcept {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-void allocated(observe::MemoryKind memory,
-               Address address,
-               Bytes bytes,
-               observe::Stream stream) {
-  const Watch watch = watch_of(memory, address, bytes);
+void allocated(const observe::Call& call) {
+  const Watch watch = watch_of(call.memory, call.address, call.bytes);
   if (watch == Watch::No) return;
   once_in([&] {
-    note_guards(watch == Watch::WithGuards, address);
-    Block block{.address = address, .bytes = bytes, .memory = memory};
+    note_guards(watch == Watch::WithGuards, call.address);
+    Block block{.address = call.address, .bytes = call.bytes, .memory = call.memory};
     note_place(&block);
-    block.stream = stream;
+    block.stream = call.stream;
     block.allocated_by = stack_here();
     const RankedLock lock(mutex);
-    lowest.store(std::min(lowest.load(), address));
+    lowest.store(std::min(lowest.load(), block.address));
     highest.store(std::max(highest.load(), block.end()));
     book().allocated(std::move(block));
   });
 }
 
-void freed(observe::MemoryKind, Address address, observe::Stream) {
-  being_freed = 0;
-  if (!may_be_guarded(address)) return;
+enum : observe::Token { kUnknown, kInUse };
+
+// Whether the block is in use: then a free fails because its context has ended before.
+observe::Token before(const observe::Call& call) {
+  observe::Token token = kUnknown;
+  if (!call.frees() || !may_be_guarded(call.address)) return token;
   once_in([&] {
     {
       const RankedLock lock(mutex);
-      if (book().living(address) == nullptr) return;
+      if (book().living(call.address) == nullptr) return;
     }
     Words by = stack_here();
     const RankedLock lock(mutex);
-    if (book().freed(address, std::move(by))) being_freed = address;
+    if (book().freed(call.address, std::move(by))) token = kInUse;
   });
+  return token;
 }
 
-void free_refused(Address address) {
-  if (!may_be_guarded(address) || address == being_freed) return;
+void free_failed(Address address) {
+  if (!may_be_guarded(address)) return;
   once_in([&] {
     const auto near = nearest(address, 1);
     if (!near || near->place != Place::Inside) return;
@@ -196,8 +194,12 @@ void free_refused(Address address) {
   });
 }
 
-constexpr observe::Observer kObserver{
-    .allocated = allocated, .freed = freed, .free_refused = free_refused};
+void after(const observe::Call& call, CUresult result, observe::Token token) {
+  if (call.allocated(result)) allocated(call);
+  if (call.free_failed(result) && token != kInUse) free_failed(call.address);
+}
+
+constexpr observe::Observer kObserver{.before = before, .after = after};
 
 }  // namespace
 

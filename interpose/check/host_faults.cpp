@@ -12,7 +12,7 @@
 namespace custash::guards {
 namespace {
 
-struct sigaction before;  // the program's, from before begin
+struct sigaction older;  // the program's, from before begin
 
 const char* access_of([[maybe_unused]] void* context) {
 #ifdef __x86_64__
@@ -25,11 +25,11 @@ const char* access_of([[maybe_unused]] void* context) {
 }
 
 void pass_on(int number, siginfo_t* info, void* context) {
-  if ((before.sa_flags & SA_SIGINFO) != 0) return before.sa_sigaction(number, info, context);
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-    return before.sa_handler(number);
+  if ((older.sa_flags & SA_SIGINFO) != 0) return older.sa_sigaction(number, info, context);
+  if (older.sa_handler != SIG_DFL && older.sa_handler != SIG_IGN)
+    return older.sa_handler(number);
   // The access happens once more after the return, and ends the program.
-  (void)sigaction(number, &before, nullptr);
+  (void)sigaction(number, &older, nullptr);
   if (info->si_code <= 0) (void)raise(number);  // no access: somebody has sent it
 }
 
@@ -51,7 +51,7 @@ bool heed_host_faults() noexcept {
 
   ours.sa_sigaction = heed;
   ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  return sigaction(SIGSEGV, nullptr, &before) == 0 && sigaction(SIGSEGV, &ours, nullptr) == 0;
+  return sigaction(SIGSEGV, nullptr, &older) == 0 && sigaction(SIGSEGV, &ours, nullptr) == 0;
 }
 
 }  // namespace custash::guards

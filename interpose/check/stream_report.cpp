@@ -141,12 +141,10 @@ void tell(std::vector<Fault>& faults) {
   }
 }
 
-void allocated(observe::MemoryKind memory,
-               Address address,
-               Bytes bytes,
-               observe::Stream stream) {
-  if (memory != observe::MemoryKind::Device) return;
+void allocated(const observe::Call& call) {
+  if (call.memory != observe::MemoryKind::Device) return;
   once_in([&] {
+    const auto [address, bytes, stream] = std::tie(call.address, call.bytes, call.stream);
     const std::optional<Chain> chain = stream.named ? find_chain(stream) : std::nullopt;
     guards::Block block{.address = address, .bytes = bytes, .stream = stream};
     CUdevice device = 0;
@@ -162,34 +160,36 @@ void allocated(observe::MemoryKind memory,
   });
 }
 
-void freed(observe::MemoryKind memory, Address address, observe::Stream stream) {
+observe::Token before(const observe::Call& call) {
+  if (!call.frees()) return 0;
   once_in([&] {
+    const observe::Stream& stream = call.stream;
     const std::optional<Chain> chain = stream.named ? find_chain(stream) : std::nullopt;
     std::vector<Fault> faults;
     Words by = stack_here();
     {
       const RankedLock lock(mutex);
-      if (memory == observe::MemoryKind::Pinned)
+      if (call.memory == observe::MemoryKind::Pinned)
         return book().order.is_over(book().order.of_all());  // the driver's free waits
       if (stream.named && (!chain || is_old(book().order)))  // when a graph runs, or not known
-        return book().forget(address, 1);
-      book().freed(address, std::move(by), chain, &faults);
+        return book().forget(call.address, 1);
+      book().freed(call.address, std::move(by), chain, &faults);
     }
     tell(faults);
   });
+  return 0;
 }
 
-void free_refused(Address address) {
+void after(const observe::Call& call, CUresult result, observe::Token) {
+  if (call.allocated(result)) allocated(call);
+  if (!call.free_failed(result)) return;
   once_in([&] {
     const RankedLock lock(mutex);
-    book().forget(address, 1);
+    book().forget(call.address, 1);
   });
 }
 
-constexpr observe::Observer kObserver{.allocated = allocated,
-                                      .freed = freed,
-                                      .free_refused = free_refused,
-                                      .hears_of_nodes = true};
+constexpr observe::Observer kObserver{.before = before, .after = after, .sees_nodes = true};
 
 }  // namespace
 

@@ -114,7 +114,7 @@ void freed_unseen(Address address, const observe::Stream& stream, stacks::Id fre
   });
 }
 
-void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) {
+void ran_out(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) {
   const std::uint16_t device = current_device();
   const Bytes free = driver_free();
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
@@ -129,12 +129,17 @@ void refused(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) {
   });
 }
 
-constexpr observe::Observer kObserver{
-    .allocated = allocated,
-    .freed = [](observe::MemoryKind,
-                Address address,
-                observe::Stream stream) { freed(address, stream); },
-    .refused = refused};
+observe::Token before(const observe::Call& call) {
+  if (call.frees()) freed(call.address, call.stream);
+  return 0;
+}
+
+void after(const observe::Call& call, CUresult result, observe::Token) {
+  if (call.allocated(result)) allocated(call.memory, call.address, call.bytes, call.stream);
+  if (call.ran_out(result)) ran_out(call.memory, call.bytes, call.stream);
+}
+
+constexpr observe::Observer kObserver{.before = before, .after = after};
 
 }  // namespace
 

@@ -120,25 +120,30 @@ void with_recorder(Body body) noexcept {
   inside = false;
 }
 
-void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) {
+observe::Token before(const observe::Call& call) {
+  if (!call.frees()) return 0;
+  with_recorder([&](Recorder& r) {
+    const auto it = r.live.find(call.address);
+    return it == r.live.end() || it->second.memory != call.memory ||
+           write_free(r, it, call.stream);
+  });
+  return 0;
+}
+
+void after(const observe::Call& call, CUresult result, observe::Token) {
+  if (!call.allocated(result)) return;
   with_recorder([&](Recorder& r) {
     // The free of the older block was not seen, for instance because its context was destroyed.
-    const auto old = r.live.find(address);
+    const auto old = r.live.find(call.address);
     if (old != r.live.end() && !write_free(r, old, {})) return false;
     const std::uint64_t id = r.next_id++;
-    r.live[address] = {id, bytes, memory};
-    return write_line(r, memory == MemoryKind::Device ? 'a' : 'h', id, bytes, stream);
+    r.live[call.address] = {id, call.bytes, call.memory};
+    const char op = call.memory == MemoryKind::Device ? 'a' : 'h';
+    return write_line(r, op, id, call.bytes, call.stream);
   });
 }
 
-void freed(MemoryKind memory, Address address, Stream stream) {
-  with_recorder([&](Recorder& r) {
-    const auto it = r.live.find(address);
-    return it == r.live.end() || it->second.memory != memory || write_free(r, it, stream);
-  });
-}
-
-constexpr observe::Observer kObserver{.allocated = allocated, .freed = freed};
+constexpr observe::Observer kObserver{.before = before, .after = after};
 
 }  // namespace
 

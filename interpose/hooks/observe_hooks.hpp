@@ -5,93 +5,57 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/entry_points.hpp"
 // clang-format on
-#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 
 #include <tuple>
+#include <type_traits>
 
 namespace custash::observe {
 
-// Whether watchers hear of the call.
+// Whether watchers see the call.
 constexpr bool is_watched(Role role) {
   return is_between(role, Role::Alloc, Role::HostFree);
 }
 
-// The call failed for memory.
-template <Role kRole, NullStream kNull, typename All>
-void tell_refusal(const All& all) noexcept {
-  if constexpr (kRole == Role::Alloc) {
-    refused(MemoryKind::Device, std::get<1>(all), {});
-  } else if constexpr (kRole == Role::AllocPitch) {
-    refused(MemoryKind::Device, std::get<2>(all) * std::get<3>(all), {});
-  } else if constexpr (kRole == Role::AllocOn) {
-    refused(MemoryKind::Device, std::get<1>(all), {true, std::get<2>(all), kNull});
-  } else if constexpr (kRole == Role::HostAlloc) {
-    refused(MemoryKind::Pinned, std::get<1>(all), {});
-  }
-}
-
-// `call()`, as a range of NVTX where a tool may look on. A free has no bytes.
-template <Entry kEntry, Role kRole, typename All, typename Call>
-CUresult in_range([[maybe_unused]] const All& all, Call call) noexcept {
-  if constexpr (is_watched(kRole)) {
-    if (on()) {
-      std::uint64_t bytes = 0;
-      if constexpr (kRole == Role::Alloc || kRole == Role::AllocOn ||
-                    kRole == Role::AllocFrom || kRole == Role::HostAlloc)
-        bytes = std::get<1>(all);
-      const nvtx::Served served(name_of(kEntry), bytes);
-      return call();
-    }
-  }
-  return call();
-}
-
-// Runs `call()`, and informs the watchers where the entry allocates or frees.
-template <Entry kEntry, NullStream kNull, typename Call, typename... Args>
-CUresult around(Call call, const Args&... args) noexcept {
+// The last argument is the stream, if there is one.
+template <Entry kEntry, NullStream kNull, typename... Args>
+Call call_of(const std::tuple<const Args&...>& all, CUresult result) {
   constexpr Role kRole = role_of(kEntry);
-  [[maybe_unused]] const std::tuple<const Args&...> all(args...);
-  if constexpr (kRole == Role::Free) {
-    if (on()) freed(MemoryKind::Device, std::get<0>(all), {});
-  } else if constexpr (kRole == Role::FreeOn) {
-    if (on()) freed(MemoryKind::Device, std::get<0>(all), {true, std::get<1>(all), kNull});
-  } else if constexpr (kRole == Role::HostFree) {
-    if (on()) freed(MemoryKind::Pinned, reinterpret_cast<Address>(std::get<0>(all)), {});
+  constexpr bool kOfHost = kRole == Role::HostAlloc || kRole == Role::HostFree;
+  constexpr std::size_t kLast = sizeof...(Args) - 1;
+  const auto address = [](auto value) {
+    if constexpr (kOfHost)
+      return reinterpret_cast<Address>(value);
+    else
+      return Address{value};
+  };
+  Call call{.name = name_of(kEntry)};
+  if constexpr (kOfHost) call.memory = MemoryKind::Pinned;
+  if constexpr (kRole == Role::Free || kRole == Role::HostFree) {
+    call.is_free = true;
+    call.address = address(std::get<0>(all));
+  } else {
+    if (result == CUDA_SUCCESS) call.address = address(*std::get<0>(all));
+    if constexpr (kRole != Role::AllocPitch)
+      call.bytes = std::get<1>(all);
+    else
+      call.bytes =
+          (result == CUDA_SUCCESS ? *std::get<1>(all) : std::get<2>(all)) * std::get<3>(all);
   }
-  const CUresult result = in_range<kEntry, kRole>(all, call);
-  if constexpr (is_watched(kRole)) {
-    if (!on()) return result;  // asked after the call: the first one starts the watchers
-    if (result != CUDA_SUCCESS) {
-      if (result == CUDA_ERROR_OUT_OF_MEMORY) tell_refusal<kRole, kNull>(all);
-      if constexpr (kRole == Role::Free || kRole == Role::FreeOn) {
-        if (result == CUDA_ERROR_INVALID_VALUE) free_refused(std::get<0>(all));
-      } else if constexpr (kRole == Role::HostFree) {
-        if (result == CUDA_ERROR_INVALID_VALUE)
-          free_refused(reinterpret_cast<Address>(std::get<0>(all)));
-      }
-      return result;
-    }
+  if constexpr (std::is_same_v<std::tuple_element_t<kLast, std::tuple<Args...>>, CUstream>)
+    call.stream = {true, std::get<kLast>(all), kNull};
+  return call;
+}
+
+// Runs `make()`, and shows it to the watchers if the entry allocates or frees.
+template <Entry kEntry, NullStream kNull, typename Make, typename... Args>
+CUresult around(Make make, const Args&... args) noexcept {
+  if constexpr (!is_watched(role_of(kEntry))) {
+    return make();
+  } else {
+    const std::tuple<const Args&...> all(args...);
+    return around([&](CUresult result) { return call_of<kEntry, kNull>(all, result); }, make);
   }
-  if constexpr (kRole == Role::Alloc) {
-    allocated(MemoryKind::Device, *std::get<0>(all), std::get<1>(all), {});
-  } else if constexpr (kRole == Role::AllocPitch) {
-    allocated(MemoryKind::Device, *std::get<0>(all), *std::get<1>(all) * std::get<3>(all), {});
-  } else if constexpr (kRole == Role::AllocOn) {
-    allocated(MemoryKind::Device,
-              *std::get<0>(all),
-              std::get<1>(all),
-              {true, std::get<2>(all), kNull});
-  } else if constexpr (kRole == Role::AllocFrom) {
-    allocated(MemoryKind::Device,
-              *std::get<0>(all),
-              std::get<1>(all),
-              {true, std::get<3>(all), kNull});
-  } else if constexpr (kRole == Role::HostAlloc) {
-    allocated(
-        MemoryKind::Pinned, reinterpret_cast<Address>(*std::get<0>(all)), std::get<1>(all), {});
-  }
-  return result;
 }
 
 }  // namespace custash::observe

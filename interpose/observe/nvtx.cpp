@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/observe/nvtx.hpp"
 
+#include "interpose/observe/observe.hpp"
 #include "interpose/process/process.hpp"
 
 #include <atomic>
@@ -24,8 +25,7 @@ namespace custash::nvtx {
 
 namespace {
 
-// Order: `made` is released after the domain is made. The switch and the time stand alone.
-constinit std::atomic<bool> wanted{false};
+// Order: `made` is released after the domain is made. The time stands alone.
 constinit std::atomic<nvtxDomainHandle_t> made{nullptr};
 
 // NVTX loads the tool at the first call. The tool may call CUDA while it starts, and so reach
@@ -34,7 +34,7 @@ constinit thread_local bool inside = false;
 
 class Inside {
  public:
-  Inside() : entered_(!inside && is_on()) {
+  Inside() : entered_(!inside && observe::watched_by(observe::Watcher::Nvtx)) {
     if (entered_) inside = true;
   }
 
@@ -78,52 +78,12 @@ bool begin(const char* name, std::uint64_t bytes) {
   return true;
 }
 
-}  // namespace
-
-bool start() noexcept {
-  wanted.store(true, std::memory_order_relaxed);
-  return true;
+// A range that has begun must end.
+void end(bool began) {
+  if (began) (void)nvtxDomainRangePop(domain());
 }
-
-void stop() noexcept {
-  wanted.store(false, std::memory_order_relaxed);
-}
-
-bool is_on() noexcept {
-  return wanted.load(std::memory_order_relaxed);
-}
-
-Range::Range(const char* name, std::uint64_t bytes) noexcept : began_(begin(name, bytes)) {
-}
-
-// Also after stop(): a range that has begun must end.
-Range::~Range() {
-  if (began_) (void)nvtxDomainRangePop(domain());
-}
-
-#else
-
-bool start() noexcept {
-  return false;
-}
-
-void stop() noexcept {
-}
-
-bool is_on() noexcept {
-  return false;
-}
-
-Range::Range(const char* /*name*/, std::uint64_t /*bytes*/) noexcept : began_(false) {
-}
-
-Range::~Range() = default;
-
-#endif
 
 #ifdef CUSTASH_NVTX_COUNTERS
-
-namespace {
 
 constexpr int kCounted = 32;  // devices
 
@@ -180,15 +140,48 @@ void sample() {
   sampling.store(false);
 }
 
+#else
+
+void sample() {
+}
+
+#endif
+
+observe::Token before(const observe::Call& call) {
+  return begin(call.name, call.bytes) ? 1 : 0;
+}
+
+void after(const observe::Call& /*call*/, CUresult /*result*/, observe::Token began) {
+  end(began != 0);
+  sample();
+}
+
+constexpr observe::Observer kObserver{.before = before, .after = after, .sees_nodes = true};
+
 }  // namespace
 
-Served::Sample::~Sample() {
-  if (is_on()) sample();
+bool start() noexcept {
+  observe::begin(observe::Watcher::Nvtx, &kObserver);
+  return true;
+}
+
+Range::Range(const char* name, std::uint64_t bytes) noexcept : began_(begin(name, bytes)) {
+}
+
+Range::~Range() {
+  end(began_);
 }
 
 #else
 
-Served::Sample::~Sample() = default;
+bool start() noexcept {
+  return false;
+}
+
+Range::Range(const char* /*name*/, std::uint64_t /*bytes*/) noexcept : began_(false) {
+}
+
+Range::~Range() = default;
 
 #endif
 

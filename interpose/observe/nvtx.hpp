@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Shows NVIDIA's tools what custash does, by NVTX in the domain "custash": a range for each
-// served allocation and free and for each slow driver call, and two counters for each device.
-// Without such a tool NVTX does nothing. State: the domain, the counters, the time of the last
-// sample.
+// allocation and free and for each slow driver call, and two counters for each device, sampled
+// after an allocation or free, at most 10,000 times a second. Without such a tool NVTX does
+// nothing. State: the domain, the counters, the time of the last sample.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,6 @@ namespace custash::nvtx {
 
 // False where custash was built without NVTX's headers.
 bool start() noexcept;
-void stop() noexcept;  // before the tool ends with the process
-bool is_on() noexcept;
 
 // A range of this thread. `name` is a literal; the bytes are left out where they are 0.
 class Range {
@@ -25,25 +23,6 @@ class Range {
 
  private:
   const bool began_;
-};
-
-// A range for a call that custash serves. After it the counters are sampled, at most 10,000
-// times a second.
-class Served {
- public:
-  explicit Served(const char* name, std::uint64_t bytes = 0) noexcept : range_(name, bytes) {}
-
- private:
-  struct Sample {
-    Sample() = default;
-    ~Sample();
-    Sample(const Sample&) = delete;
-    Sample& operator=(const Sample&) = delete;
-    Sample(Sample&& other) = delete;
-  };
-
-  Sample after_;  // destroyed last
-  Range range_;
 };
 
 }  // namespace custash::nvtx

@@ -4,8 +4,8 @@
 #include "allocator/base/thread.hpp"
 #include "interpose/process/captures.hpp"
 
-#include <array>
 #include <bit>
+#include <optional>
 
 namespace custash::observe {
 
@@ -13,61 +13,70 @@ constinit std::atomic<unsigned> watchers{0};
 
 namespace {
 
-constexpr unsigned kCounters = static_cast<unsigned>(Watcher::Counters);
-constexpr std::size_t kWatchers = 7;
-
 // Order: release and acquire; an observer is complete before its watcher begins.
 constinit std::array<std::atomic<const Observer*>, kWatchers> observers{};
+
+constexpr unsigned bit_of(Watcher watcher) {
+  return 1U << static_cast<unsigned>(watcher);
+}
 
 bool makes_node(const Stream& stream) {
   return stream.named && captures::under_way();
 }
 
-template <auto kFunction, typename... Args>
-void tell_one(std::size_t number, bool node, const Args&... args) {
-  const Observer* const observer = observers[number].load(std::memory_order_acquire);
-  if (observer == nullptr || (node && !observer->hears_of_nodes)) return;
-  if (auto* const function = observer->*kFunction) function(args...);
+// Null: it does not see the call.
+const Observer* observer_of(int number, bool node) {
+  const Observer* const found =
+      observers[static_cast<std::size_t>(number)].load(std::memory_order_acquire);
+  return found != nullptr && (!node || found->sees_nodes) ? found : nullptr;
 }
 
-template <auto kFunction, typename... Args>
-void tell(bool node, const Args&... args) {
-  const unsigned on = watchers.load(std::memory_order_relaxed);
-  if ((on & kCounters) != 0) tell_one<kFunction>(std::countr_zero(kCounters), node, args...);
-  if ((on & ~kCounters) == 0) return;  // the counters call nothing that waits
-  const CancellationOff off;
-  for (std::size_t i = 0; i < kWatchers; ++i)
-    if ((on & ~kCounters & 1U << i) != 0) tell_one<kFunction>(i, node, args...);
-}
+// The counters alone call nothing that waits, unless memory runs out.
+class Waits {
+ public:
+  Waits(unsigned on, CUresult result) noexcept {
+    if (on != bit_of(Watcher::Counters) || result == CUDA_ERROR_OUT_OF_MEMORY) off_.emplace();
+  }
+
+ private:
+  std::optional<CancellationOff> off_;
+};
 
 }  // namespace
 
 void begin(Watcher watcher, const Observer* observer) noexcept {
-  const auto bit = static_cast<unsigned>(watcher);
-  observers[std::countr_zero(bit)].store(observer, std::memory_order_release);
-  watchers.fetch_or(bit);
+  observers[static_cast<std::size_t>(watcher)].store(observer, std::memory_order_release);
+  watchers.fetch_or(bit_of(watcher));
 }
 
 void end(Watcher watcher) noexcept {
-  watchers.fetch_and(~static_cast<unsigned>(watcher));
+  watchers.fetch_and(~bit_of(watcher));
 }
 
-void allocated(MemoryKind memory, Address address, Bytes bytes, Stream stream) noexcept {
-  if (bytes != 0)
-    tell<&Observer::allocated>(makes_node(stream), memory, address, bytes, stream);
+void before(const Call& call, Tokens* tokens) noexcept {
+  *tokens = {};
+  unsigned left = watchers.load(std::memory_order_relaxed);
+  const Waits waits(left, CUDA_SUCCESS);
+  const bool node = makes_node(call.stream);
+  while (left != 0) {
+    const int number = std::bit_width(left) - 1;
+    left &= ~(1U << number);
+    const Observer* const observer = observer_of(number, node);
+    if (observer != nullptr && observer->before != nullptr)
+      (*tokens)[static_cast<std::size_t>(number)] = observer->before(call);
+  }
 }
 
-void freed(MemoryKind memory, Address address, Stream stream) noexcept {
-  if (address != 0) tell<&Observer::freed>(makes_node(stream), memory, address, stream);
-}
-
-void free_refused(Address address) noexcept {
-  tell<&Observer::free_refused>(false, address);
-}
-
-void refused(MemoryKind memory, Bytes bytes, Stream stream) noexcept {
-  const CancellationOff off;
-  tell<&Observer::refused>(false, memory, bytes, stream);
+void after(const Call& call, CUresult result, const Tokens& tokens) noexcept {
+  unsigned left = watchers.load(std::memory_order_relaxed);
+  const Waits waits(left, result);
+  const bool node = result == CUDA_SUCCESS && makes_node(call.stream);
+  for (; left != 0; left &= left - 1) {
+    const int number = std::countr_zero(left);
+    const Observer* const observer = observer_of(number, node);
+    if (observer != nullptr && observer->after != nullptr)
+      observer->after(call, result, tokens[static_cast<std::size_t>(number)]);
+  }
 }
 
 }  // namespace custash::observe

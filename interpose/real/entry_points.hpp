@@ -68,10 +68,7 @@ enum class Role : unsigned char {
   // Memory
   Alloc,
   AllocPitch,
-  AllocOn,    // a stream
-  AllocFrom,  // a pool, on a stream
   Free,
-  FreeOn,
   HostAlloc,
   HostFree,
   // Work

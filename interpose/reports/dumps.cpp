@@ -104,10 +104,11 @@ void out_of_memory() {
   }
 }
 
-constexpr observe::Observer kObserver{
-    .refused = [](observe::MemoryKind memory, Bytes, observe::Stream) {
-      if (memory == observe::MemoryKind::Device) out_of_memory();
-    }};
+void after(const observe::Call& call, CUresult result, observe::Token) {
+  if (call.ran_out(result) && call.memory == observe::MemoryKind::Device) out_of_memory();
+}
+
+constexpr observe::Observer kObserver{.after = after};
 
 }  // namespace
 

@@ -182,25 +182,25 @@ bool launcher_waits() {
          live::start_of(static_cast<pid_t>(launcher)) == launcher_started;
 }
 
-void allocated(observe::MemoryKind memory, Address, Bytes, observe::Stream) {
-  count(&ledger::Header::allocated, memory);
-  copy_counters(When::Sometimes);
+// No copy of the counters here, because the call has yet to free.
+observe::Token before(const observe::Call& call) {
+  if (call.frees()) count(&ledger::Header::freed, call.memory);
+  return 0;
 }
 
-// No copy of the counters here, because this runs before the call that frees.
-void freed(observe::MemoryKind memory, Address, observe::Stream) {
-  count(&ledger::Header::freed, memory);
-}
-
-void refused(observe::MemoryKind, Bytes, observe::Stream) {
+void after(const observe::Call& call, CUresult result, observe::Token) {
+  if (call.allocated(result)) {
+    count(&ledger::Header::allocated, call.memory);
+    copy_counters(When::Sometimes);
+  }
+  if (!call.ran_out(result)) return;
   copy_counters(When::Now);
   const std::string_view why = last_error();
   if (why.starts_with("out of memory"))
     quietly([&] { note(&ledger::Header::oom_reason, std::string(why)); });
 }
 
-constexpr observe::Observer kObserver{
-    .allocated = allocated, .freed = freed, .refused = refused};
+constexpr observe::Observer kObserver{.before = before, .after = after};
 
 }  // namespace
 

@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import re
+import subprocess
+import sys
 import tempfile
 
 import actor
@@ -11,6 +13,14 @@ import program
 from program import Case
 
 SIZE = 1000
+# Each block is freed twice.
+BY_HAND = """
+import ctypes
+api, p, q = ctypes.CDLL(None), ctypes.c_void_p(), ctypes.c_void_p()
+size = ctypes.c_size_t(1000)
+print(api.custash_malloc(ctypes.byref(p), 0, size), api.custash_free(p), api.custash_free(p))
+print(api.custash_host_malloc(ctypes.byref(q), size, 0), api.custash_host_free(q), api.custash_host_free(q))
+"""
 
 
 class Guards(Case):
@@ -68,6 +78,17 @@ class Guards(Case):
         self.assertEqual(self.found(["alloc 1000", "free 0", "free 0", "free 0"]), [("free", "second_free", 0, 1000)])
         self.assertEqual(self.found(["alloc 1000", "free 0 256"]), [("free", "part_free", 256, 1000)])
         self.assertEqual(self.found(["alloc 1000", "alloc_managed 4096", "free 1 16"]), [])
+
+    def test_second_frees_by_the_c_api_are_reported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "found.json")
+            done = subprocess.run([sys.executable, "-c", BY_HAND],
+                                  env=program.environment(True, CUSTASH_CONF=f"guard:all,guard_report:{path}"),
+                                  capture_output=True, text=True, check=True)
+            self.assertEqual(done.stdout, "0 0 1\n" * 2)
+            with open(path, encoding="utf-8") as file:
+                kinds = [finding["suspects"][0]["kind"] for finding in json.load(file)["findings"]]
+        self.assertEqual(kinds, ["second_free"] * 2)
 
     def test_memsets_outside_are_reported_at_the_call_and_once(self):
         self.assertEqual(self.found(["alloc 1000", "fill 0 7 3", "fill 0 7 3", "sync", "free 0", "sync"]), [("call", "past_end", 3, 1000)])
