@@ -109,7 +109,7 @@ def main():
             shutil.rmtree(os.path.join(system, "src"), ignore_errors=True)
             copy_sources(os.path.join(system, "src"), user)
             last = run(system, who, user, "tools/demo")
-            assert last.startswith("demo: bare "), last
+            assert last.startswith("demo: without custash "), last
             if options.test in (who, "both"):
                 last = run(system, who, user, "tools/test")
                 assert " 0 failed" in last, last

@@ -11,7 +11,7 @@ TOOLS = os.path.join(ROOT, "tools")
 
 
 def scripts():
-    return sorted(name for name in os.listdir(TOOLS)
+    return sorted(name for name in [*os.listdir(TOOLS), "demos/reuse", "demos/train"]
                   if os.path.isfile(os.path.join(TOOLS, name)) and os.access(os.path.join(TOOLS, name), os.X_OK))
 
 
@@ -37,7 +37,7 @@ def main():
     for name in found:
         done = call(name, "--help")
         assert done.returncode == 0 and name in done.stdout and not done.used, (name, done)
-    for name in ("setup", "demo", "test"):
+    for name in ("setup", "demo", "test", "demos/reuse", "demos/train"):
         done = call(name, "--bogus")
         assert done.returncode == 2 and "--bogus" in done.stderr and not done.stdout and not done.used, (name, done)
 

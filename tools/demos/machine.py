@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the demos share: set-up, build, and running a program of tests/harness on a GPU where there is
-one, else over the simulated driver; bare or through custash."""
+one, else over the simulated driver; without custash or through it."""
 import os
 import subprocess
 import sys
@@ -8,6 +8,19 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build")
 HARNESS = os.path.join(BUILD, "tests/harness")
+
+
+def arguments(doc, *known):
+    """The options given. Prints `doc` for --help, and refuses what is not known."""
+    given = set(sys.argv[1:])
+    if {"-h", "--help"} & given:
+        print(doc)
+        sys.exit(0)
+    for word in sys.argv[1:]:
+        if word not in known:
+            print(f"tools/demos/{os.path.basename(sys.argv[0])}: unknown option {word}\n{doc}", file=sys.stderr)
+            sys.exit(2)
+    return given
 
 
 def prepare():
@@ -29,10 +42,10 @@ def runner(simulated):
     return command + ["--runtime", os.path.join(home, "lib64")]
 
 
-def choose(arguments):
-    """The runner for this machine; `--sim` among the arguments asks for the simulator."""
+def choose(options):
+    """The runner for this machine; `--sim` among the options asks for the simulator."""
     child = os.path.join(HARNESS, "harness_child")
-    asked = "--sim" in arguments
+    asked = "--sim" in options
     on_gpu = runner(simulated=False)
     if not asked and subprocess.run([*on_gpu, "--", child, "abilities"], capture_output=True,
                                     check=False).returncode == 0:
