@@ -16,7 +16,7 @@ class Program:
     def __init__(self, name="app"):
         self.name, self.frames, self.stacks, self.events = name, [], [], []
         self.live, self.free, self.segments, self.sites = {}, {}, [], {}
-        self.end, self.time, self.used, self.peak = 0x7F1000000000, 1_700_000_000_000_000, 0, 0
+        self.end, self.time, self.used, self.peak = 0x7F1000000000, 1_795_000_000_000_000, 0, 0
 
     def stack(self, *functions):
         """Innermost first."""
@@ -97,7 +97,8 @@ class Program:
         used, free = (sum(each[1] for each in pieces if each[3] == state) for state in ("used", "free"))
         held = SEGMENT * len(segments)
         stats = {"allocated_bytes.all.current": used, "allocated_bytes.all.peak": max(used, self.peak), "reserved_bytes.all.current": held,
-                 "reserved_bytes.all.peak": held, "requested_bytes.all.current": self.used, "allocation.all.allocated":
+                 "reserved_bytes.all.peak": held, "requested_bytes.all.current": self.used, "requested_bytes.all.peak": self.peak,
+                 "custash.total_bytes": 80 << 30, "allocation.all.allocated":
                  sum(site["allocations"] for site in self.sites.values()), "num_device_alloc": len(segments), "num_device_free": 0, "num_ooms": 0,
                  "custash.free_bytes": free, "custash.largest_free_block": max([each[1] for each in pieces if each[3] == "free"], default=0),
                  "custash.limbo_bytes": 0, "custash.fragmentation": 250, "custash.num_stalls_avoided": 5}

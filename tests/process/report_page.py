@@ -147,7 +147,10 @@ class Page(Case):
         return sorted(size_text(value) for value in of.values())
 
     def test_the_whole_run(self):
-        self.assertIn("in use at the snapshot", self.text(".tiles"))
+        tiles = self.text(".tiles")
+        self.assertIn(f"{size_text(self.whole.used)}in use at the snapshot, of 80 GiB", tiles)
+        self.assertIn(f"{size_text(self.whole.peak)}in use at its peak", tiles)  # as on the chart below
+        self.assertIn("UTC; custash 0.1.0", self.text("#program"))
         self.assertEqual(sorted(row[2] for row in self.all_rows("call sites at the peak")), self.sizes(self.whole.at_peak))
         self.assertEqual(sorted(row[1] for row in self.all_rows("all call sites")), sorted(str(n) for n in self.whole.calls.values()))
         self.assertIn("peak " + size_text(self.whole.peak), self.text("svg.chart"))
@@ -268,8 +271,10 @@ class Page(Case):
             self.assertEqual(len(self.all_rows("all call sites")), len(hit))
             self.assertEqual(len(self.all_rows("blocks")), sum(site["allocations"] for site in hit))
             self.assertIn(f"{share:.1f} %", self.browser.run("document.querySelector('section[aria-label=\"Flame graph\"] [role=status]').textContent"))
-        self.search("(")
-        self.assertEqual(len(self.all_rows("all call sites")), len(sites))
+        for words, said in (("(", f"{len(sites)} of "), ("/(/", "not a regular expression: Unterminated group")):
+            self.search(words)
+            self.assertEqual(len(self.all_rows("all call sites")), len(sites))
+            self.assertTrue(self.text(".bar [role=status]").startswith(said), self.text(".bar [role=status]"))
 
     def test_tables_are_sorted_by_keys_and_end_nowhere_silently(self):
         heads = "table[aria-label=blocks] th"
@@ -309,7 +314,9 @@ class Page(Case):
         self.assertEqual(len(self.all_rows("blocks")), calls[1])
 
     def test_two_files(self):
-        after = self.write("after.json", made_snapshot.training(1400, leak=3))
+        later = made_snapshot.training(1400, leak=3)
+        later["devices"][0]["stats"]["custash.num_stalls_avoided"] += 3
+        after = self.write("after.json", later)
         before = os.path.join(self.folder, "app.json")
         page = self.report(before, after)
         self.assertEqual(page, after + ".html")
@@ -324,6 +331,11 @@ class Page(Case):
         self.assertEqual(self.browser.run("[...byId('file').options].map(each => each.text)"), ["app.json", "after.json"])
         peaks = self.browser.run("[...document.querySelectorAll('.pair svg')].map(each => each.getAttribute('aria-label'))")
         self.assertIn("peak " + size_text(self.whole.peak), peaks[0])
+        self.assertEqual(self.browser.run("document.querySelector('.pair').nextSibling.className"), "legend")
+        tones = self.browser.run("Object.fromEntries([...document.querySelectorAll('table[aria-label=\"numbers of both files\"] tbody tr')]"
+                                 ".map(row => [row.cells[0].textContent, row.cells[3].firstChild.className]))")
+        self.assertEqual([tones[name] for name in ("frees that did not wait", "allocations", "in use at the snapshot", "out of memory")],
+                         ["less", "dim", "more", "dim"])
         self.set("#file", "0")
         self.assertEqual(self.text("#stretch"), "All 1,000 events.")
         # Such a page is none of one file.
@@ -427,6 +439,7 @@ class Page(Case):
         history["events"], history["events_lost"] = history["events"][400:], 400
         self.browser.open(self.report(self.write("lost.json", snapshot)))
         self.assertIn("the first 400 of 1,000 are lost", self.text("main"))
+        self.assertIn("To keep all, run it with the option history:1000 or more.", self.text("main"))
         for event in (0, 1, 300, 600):
             self.assertEqual(self.browser.run(f"[past().usedAt({event}), past().heldAt({event})]"),
                              [Walk(self.snapshot, 0, 400 + event).used, Walk(self.snapshot, 0, 400 + event).held])

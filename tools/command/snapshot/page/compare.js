@@ -28,26 +28,29 @@ function changedSites(before, after) {
       row => ["bytes", "blocks", "peak", "calls"].some(key => row[key][0] !== row[key][1]));
 }
 
+// Whether more of it is worse (1), better (-1) or neither.
 const NUMBERS = [
-  ["in use at the snapshot", "allocated_bytes.all.current", bytes],
-  ["in use at its peak", "allocated_bytes.all.peak", bytes],
-  ["held from the driver", "reserved_bytes.all.current", bytes],
-  ["held at its peak", "reserved_bytes.all.peak", bytes], ["allocations", "allocation.all.allocated", count],
-  ["driver calls for memory", "", count], ["frees that did not wait", "custash.num_stalls_avoided", count],
-  ["out of memory", "num_ooms", count]
+  ["in use at the snapshot", stats => stats[usedKey(stats) + ".all.current"], bytes, 1],
+  ["in use at its peak", stats => stats[usedKey(stats) + ".all.peak"], bytes, 1],
+  ["held from the driver", stats => stats["reserved_bytes.all.current"], bytes, 1],
+  ["held at its peak", stats => stats["reserved_bytes.all.peak"], bytes, 1],
+  ["allocations", stats => stats["allocation.all.allocated"], count, 0],
+  ["driver calls for memory", stats => stats.num_device_alloc + stats.num_device_free, count, 1],
+  ["frees that did not wait", stats => stats["custash.num_stalls_avoided"], count, -1],
+  ["out of memory", stats => stats.num_ooms, count, 1]
 ];
-const growth = (n, text) => make(
+const growth = (n, text, worse = 1) => make(
     "span",
-    {class: n > 0 ? "more" :
-         n < 0    ? "less" :
-                    "dim"},
+    {class: n * worse > 0 ? "more" :
+         n * worse < 0    ? "less" :
+                            "dim"},
     n ? signed(n, text) : "0");
 let flameOf = "grew";
 
 function numbersTable(before, after) {
-  const value = (its, name) => {
+  const value = (its, number) => {
     const stats = its.data.devices[view.device]?.stats;
-    return !stats ? 0 : name ? stats[name] || 0 : stats.num_device_alloc + stats.num_device_free;
+    return stats && number(stats) || 0;
   };
   return make(
       "div", {class: "scroll", tabindex: 0, role: "region", "aria-label": "table: numbers of both files"},
@@ -62,10 +65,10 @@ function numbersTable(before, after) {
           make(
               "tbody", {},
               ...NUMBERS.map(
-                  ([words, name, text]) => make(
-                      "tr", {}, make("td", {}, words), make("td", {}, text(value(before, name))),
-                      make("td", {}, text(value(after, name))),
-                      make("td", {}, growth(value(after, name) - value(before, name), text)))))));
+                  ([words, number, text, worse]) => make(
+                      "tr", {}, make("td", {}, words), make("td", {}, text(value(before, number))),
+                      make("td", {}, text(value(after, number))),
+                      make("td", {}, growth(value(after, number) - value(before, number), text, worse)))))));
 }
 
 function compareSection() {
@@ -95,15 +98,20 @@ function compareSection() {
                     280,
                     Math.min(
                         body.clientWidth || 1080, body.clientWidth > 860 ? (body.clientWidth - 14) / 2 : 9999));
-          body.append(make(
-              "div", {class: "pair"},
-              ...[before, after].map(
-                  (its, i) => make(
-                      "div", {}, make("h3", {}, its.name),
-                      chart(
-                          its, histories[i],
-                          {from: 0, to: histories[i].length, width, height: 200, most, byEvent, label: its.name})
-                          .svg))));
+          body.append(
+              make(
+                  "div", {class: "pair"},
+                  ...[before, after].map(
+                      (its, i) => make("div", {}, make("h3", {}, its.name), chart(its, histories[i], {
+                                                                              from: 0,
+                                                                              to: histories[i].length,
+                                                                              width,
+                                                                              height: 200,
+                                                                              most,
+                                                                              byEvent,
+                                                                              label: its.name
+                                                                            }).svg))),
+              legend());
         }
         if (!rows.length) return true;
         const both = (title, key, text) =>
@@ -136,7 +144,7 @@ function compareSection() {
                   {
                     title: "calls",
                     value: row => row.calls[1] - row.calls[0],
-                    show: row => growth(row.calls[1] - row.calls[0], count)
+                    show: row => growth(row.calls[1] - row.calls[0], count, 0)
                   }
                 ],
                 rows, 1));

@@ -7,10 +7,13 @@ function tiles() {
     needs: ["file", "device"],
     draw: () => {
       const stats = device().stats, recorded = file().data.history, now = name => stats[name + ".all.current"],
-            peak = name => stats[name + ".all.peak"];
+            peak = name => stats[name + ".all.peak"], total = stats["custash.total_bytes"];
       box.replaceChildren(
-          ...[[bytes(now("allocated_bytes")), "in use at the snapshot"],
-              [bytes(peak("allocated_bytes")), "in use at its peak"],
+          ...[[
+            bytes(now(usedKey(stats))),
+            total ? `in use at the snapshot, of ${bytes(total)}` : "in use at the snapshot"
+          ],
+              [bytes(peak(usedKey(stats))), "in use at its peak"],
               [bytes(now("reserved_bytes")), `held from the driver (peak ${bytes(peak("reserved_bytes"))})`],
               [
                 bytes(stats["custash.free_bytes"]),
@@ -29,7 +32,8 @@ function tiles() {
             `The ring of events was too small: the first ${count(recorded.events_lost)} of ${
                 count(
                     recorded
-                        .events_seen)} are lost. Peaks and call sites of the whole run are complete; the time line begins late.`));
+                        .events_seen)} are lost. Peaks and call sites of the whole run are complete; the time line begins late. To keep all, run it with the option history:${
+                recorded.events_seen} or more.`));
       if (recorded.stacks_lost)
         notes.append(make(
             "div", {class: "note"},
@@ -50,7 +54,15 @@ function searchBar() {
   let timer = 0;
   const search = () => {
     const words = box.value.trim(), address = /^0x[0-9a-f]+$/i.test(words);
-    change({words, search: address ? null : searchFor(words)});
+    let found = null;
+    try {
+      found = address ? null : searchFor(words);
+    } catch (error) {
+      change({words, search: null});
+      said.textContent = `not a regular expression: ${error.message.replace(/^.*\/i?: /, "")}`;
+      return;
+    }
+    change({words, search: found});
     const rows = sums().rows, hit = rows.filter(row => shown(row.stack));
     said.textContent = !words ? "" :
         address               ? "see the table of blocks" :
@@ -72,13 +84,15 @@ function searchBar() {
 }
 
 const WORDS = [
-  ["in use", "blocks that the program owns, as handed out (rounded up)"],
+  ["in use", "memory that the program owns, as it asked for it; custash rounds blocks up"],
   ["held", "memory that custash has from the driver; nvidia-smi counts it as used"],
   ["cached, free", "held but unowned: handed out again without a driver call"],
   ["call site", "one way through the program to an allocation"], ["range", "the events selected on the timeline"],
   ["moment", "the state after one event"], ["segment", "addresses in a row with memory behind them"],
   ["page", "a piece of physical memory that can be moved to other addresses or released by itself"]
 ];
+
+const versionText = number => [Math.floor(number / 10000), Math.floor(number / 100) % 100, number % 100].join(".");
 
 function show(index, number) {
   Object.assign(view, {file: index, device: number});
@@ -87,7 +101,9 @@ function show(index, number) {
   const data = file().data;
   byId("program").textContent = `${data.program}  (process ${data.pid}, ${
       new Date(data.time_us / 1000).toISOString().slice(0, 19).replace("T", " ")} UTC${
-      data.ended_by ? `; ended by ${data.ended_by}, map of memory rebuilt from the history` : ""})`;
+      data.version ?
+          `; custash ${versionText(data.version)}` :
+          ""}${data.ended_by ? `; ended by ${data.ended_by}, map of memory rebuilt from the history` : ""})`;
   byId("device").replaceChildren(
       ...data.devices.map((each, i) => make("option", {value: i}, "device " + each.device)));
   byId("device").value = number;

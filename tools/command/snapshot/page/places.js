@@ -78,15 +78,13 @@ class Places {
   }
 }
 
-// A function that says whether a text has the words; /…/ is a regular expression. Null for no words.
+// A function that says whether a text has the words; /…/ is a regular expression, and throws if it is none. Null
+// for no words.
 function searchFor(words) {
   const expression = words.match(/^\/(.+)\/$/);
   if (expression) {
-    try {
-      const found = new RegExp(expression[1], "i");
-      return text => found.test(text);
-    } catch { /* not finished yet: then it is plain text */
-    }
+    const found = new RegExp(expression[1], "i");
+    return text => found.test(text);
   }
   const low = words.trim().toLowerCase();
   return low ? text => text.toLowerCase().includes(low) : null;

@@ -23,6 +23,9 @@ function historyOf(its, index) {
   return its.histories.get(index);
 }
 const past = () => historyOf(file(), view.device);
+
+// The counter of memory in use that the events add up to: PyTorch's events have rounded sizes.
+const usedKey = stats => "requested_bytes.all.peak" in stats ? "requested_bytes" : "allocated_bytes";
 const isWhole = () => view.from === 0 && view.to === past().length;
 const shown = stack => file().places.matches(stack, view.search);
 
