@@ -6,14 +6,6 @@
 namespace custash {
 namespace {
 
-CLI::Option* add_process(CLI::App* command, live::CommandOptions* options) {
-  add(command, "--patience", options->patience, "SECONDS", "time to wait for an answer (10)")
-      ->check(CLI::Range(0.01, 3600.0));
-  return add(command, "pid", options->process, "PID", "the process; custash top lists them")
-      ->required()
-      ->check(must_be_process);
-}
-
 CLI::Option* add_all(CLI::App* command, live::CommandOptions* options, CLI::Option* numbers) {
   return command->add_flag("--all", options->all, "all processes of this user under custash")
       ->excludes(numbers);
@@ -24,12 +16,22 @@ CLI::Option* add_device(CLI::App* command, live::CommandOptions* options) {
       ->check(CLI::Range(0, 1 << 16));
 }
 
-void add_processes(CLI::App* command, live::CommandOptions* options) {
-  auto* const numbers =
-      command->add_option("pid", options->processes, "the processes; custash top lists them")
-          ->type_name("PID")
-          ->check(must_be_process);
-  add_all(command, options, numbers);
+CLI::Option* add_numbers(CLI::App* command, live::CommandOptions* options) {
+  return command->add_option("pid", options->processes, "the processes; custash top lists them")
+      ->type_name("PID")
+      ->check(must_be_process);
+}
+
+void add_patience(CLI::App* command, live::CommandOptions* options) {
+  add(command, "--patience", options->patience, "SECONDS", "time to wait for an answer (10)")
+      ->check(CLI::Range(0.01, 3600.0));
+}
+
+CLI::Option* add_process(CLI::App* command, live::CommandOptions* options) {
+  add_patience(command, options);
+  return add(command, "pid", options->process, "PID", "the process; custash top lists them")
+      ->required()
+      ->check(must_be_process);
 }
 
 }  // namespace
@@ -55,9 +57,9 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
       "rank|pid|device|in-use|reserved|limbo|peak|allocations|driver-calls|avoided|program",
       "sort by this column (in-use)");
   top->footer(help.top);
-  CLI::App* const stat =
-      app.add_subcommand("stat", "print the statistics of a running program");
-  add_process(stat, options)->required(false);
+  CLI::App* const stat = app.add_subcommand("stat", "print the statistics of running programs");
+  add_patience(stat, options);
+  add_numbers(stat, options);
   add(stat, "--device", options->device, "NUMBER", "this device only")
       ->check(CLI::Range(0, 1 << 16));
   auto* const json = stat->add_flag("--json", options->json, "print JSON, one line per device");
@@ -81,7 +83,7 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
   trim->footer(help.trim);
   CLI::App* const sleep = app.add_subcommand(
       "sleep", "move the device memory of running programs to the host until they need it");
-  add_processes(sleep, options);
+  add_all(sleep, options, add_numbers(sleep, options));
   add_device(sleep, options);
   add(sleep,
       "--patience",
@@ -92,7 +94,7 @@ void add_live(CLI::App& app, live::CommandOptions* options, const LiveHelp& help
   sleep->footer(help.sleep);
   CLI::App* const wake =
       app.add_subcommand("wake", "bring the memory of sleeping programs back to the device");
-  add_processes(wake, options);
+  add_all(wake, options, add_numbers(wake, options));
   add(wake, "--patience", options->patience, "SECONDS", "time to wait for an answer (10)")
       ->check(CLI::Range(0.0, 3600.0));
   wake->footer(help.wake);

@@ -294,6 +294,20 @@ class StatAndTrim(Live):
             self.assertIn("no such device", self.refused("stat", "--device", 99, actor.pid))
             self.assertEqual(command("stat", "--device", -1, actor.pid).returncode, 125)
 
+    def test_the_statistics_of_several_processes(self):
+        with Actor() as one, Actor() as two:
+            one.ok(f"alloc {8 * MIB}")
+            two.ok(f"alloc {4 * MIB}")
+            said = command("stat", "--device", 0, one.pid, two.pid).stdout
+            self.assertEqual(re.findall(r"(?m)^process \d+$", said), [f"process {one.pid}", f"process {two.pid}"])
+            self.assertEqual(re.findall(r"Allocated memory +\| +(\d+) KiB", said), ["8192", "4096"])
+            told = [json.loads(line) for line in command("stat", "--json", "--device", 0, one.pid, two.pid).stdout.splitlines()]
+            self.assertEqual([(each["pid"], each["stats"]["allocated_bytes.all.current"]) for each in told],
+                             [(one.pid, 8 * MIB), (two.pid, 4 * MIB)])
+            done = command("stat", 999999999, two.pid)
+            self.assertEqual((done.returncode, done.stdout.count("process "), done.stderr.count("\n")), (1, 1, 1))
+            self.assertEqual(command("stat", "--prometheus", one.pid, two.pid).returncode, 125)
+
     def test_prometheus_names_each_type_once_for_all_devices(self):
         with Actor() as actor:
             actor.ok("alloc 1000")

@@ -121,9 +121,12 @@ TEST_CASE("the chosen line is shown however far down it is", "[live]") {
     add(look, {.pid = 1000 + i, .in_use = 100 - i});
   ViewOptions how{.width = 80, .height = 12, .keys = true};
   CHECK_FALSE(has(text_of(look, how), "1039"));
+  CHECK(has(text_of(look, how), "\n    ... 35 more lines\n"));
+  how.chosen = RowName{1009, 0};
+  CHECK(has(text_of(look, how), "\n    ... 5 lines above, 30 below\n"));
   how.chosen = RowName{1039, 0};
   CHECK(has(text_of(look, how), ">   1039"));
-  CHECK(has(text_of(look, how), " more lines"));
+  CHECK(has(text_of(look, how), "\n    ... 35 lines above\n"));
   CHECK(names_of({}, look, how).back() == RowName{1039, 0});
 }
 
@@ -132,6 +135,9 @@ TEST_CASE("the column that sorts is marked", "[live]") {
   CHECK(has(text_of(four_ranks(), how), "^PID"));
   how.reversed = true;
   CHECK(has(text_of(four_ranks(), how), "vPID"));
+  how.unicode = true;
+  CHECK(has(text_of(four_ranks(), how), "    \u25bcPID RANK"));
+  CHECK(has(text_of(four_ranks(), {.unicode = true}), "  \u25bcIN USE"));
 }
 
 TEST_CASE("nobody there is told with what to do", "[live]") {

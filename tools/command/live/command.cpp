@@ -8,6 +8,7 @@
 #include "tools/text.hpp"
 
 #include <cstdio>
+#include <sstream>
 #include <stdexcept>
 
 #include <unistd.h>
@@ -31,10 +32,11 @@ const char* const kTopHelp =
 const char* const kStatHelp =
     "Examples:\n"
     "  custash stat 4711            the table of torch.cuda.memory_summary\n"
+    "  custash stat 4711 4712       of two processes\n"
     "  custash stat --json 4711     every number: docs/observing.md\n"
     "  custash stat < numbers       the table of numbers that were printed as JSON\n"
     "\n"
-    "Exit status: 0; 1 if the process does not answer; a message says why.\n";
+    "Exit status: 0; 1 if a process does not answer; a message says why.\n";
 
 const char* const kTrimHelp =
     "Examples:\n"
@@ -70,8 +72,9 @@ int fail(const std::string& message) {
 }
 
 // The reply's text; nothing, and why on standard error, where there is none.
-std::optional<std::string> ask(const CommandOptions& options, const std::string& request) {
-  const int process = options.process;
+std::optional<std::string> ask(int process,
+                               const CommandOptions& options,
+                               const std::string& request) {
   std::string why;
   service::Connection connection = reach(process, &why);
   if (connection.open()) {
@@ -97,14 +100,19 @@ std::optional<std::string> from_stdin() {
   return std::nullopt;
 }
 
-int run_stat(const CommandOptions& options) {
-  std::string request = "stat json";
-  if (options.device >= 0) request += " " + std::to_string(options.device);
-  const auto text = options.process == 0 ? from_stdin() : ask(options, request);
-  if (!text) return options.process == 0 ? 125 : 1;
-  if (options.json) return std::fputs(text->c_str(), stdout), 0;
+// Lines of JSON with the number of their process.
+std::string with_process(const std::string& text, int process) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    out += "{\"pid\":" + std::to_string(process) + "," + line.substr(1) + "\n";
+  return out;
+}
+
+int show_stat(const std::string& text, const CommandOptions& options) {
+  if (options.json) return std::fputs(text.c_str(), stdout), 0;
   try {
-    const std::vector<statistics::Statistics> devices = statistics::read(*text);
+    const std::vector<statistics::Statistics> devices = statistics::read(text);
     if (options.prometheus)
       return std::fputs(statistics::prometheus_of(devices).c_str(), stdout), 0;
     for (const statistics::Statistics& each : devices)
@@ -113,6 +121,26 @@ int run_stat(const CommandOptions& options) {
   } catch (const std::exception& error) {
     return fail(error.what());
   }
+}
+
+int run_stat(const CommandOptions& options) {
+  std::string request = "stat json";
+  if (options.device >= 0) request += " " + std::to_string(options.device);
+  if (options.processes.empty()) {
+    const auto text = from_stdin();
+    return text ? show_stat(*text, options) : 125;
+  }
+  const bool several = options.processes.size() > 1;
+  if (several && options.prometheus)
+    return fail("--prometheus takes one process (custash serve has all of them)"), 125;
+  int failed = 0;
+  for (const int process : options.processes) {
+    const auto text = ask(process, options, request);
+    if (text && several && !options.json) std::printf("process %d\n", process);
+    const bool mark = several && options.json;
+    failed |= text ? show_stat(mark ? with_process(*text, process) : *text, options) : 1;
+  }
+  return failed;
 }
 
 int run_trim(const CommandOptions& options) {
@@ -128,7 +156,7 @@ int run_trim(const CommandOptions& options) {
     if (!size) return fail(options.bytes + " is not a size (write 65536, 64K or 1.5GiB)"), 125;
     bytes = std::to_string(*size);
   }
-  const auto text = ask(options, "trim " + bytes);
+  const auto text = ask(options.process, options, "trim " + bytes);
   if (text)
     std::printf("%s returned\n", human(std::strtoull(text->c_str(), nullptr, 10)).c_str());
   return text ? 0 : 1;

@@ -93,12 +93,11 @@ class View {
                                        uses.begin() + static_cast<std::ptrdiff_t>(shown));
     for (std::string& line : bars_of(first, how_.width, glyphs_of(how_.unicode), how_.colour))
       lines_.push_back(std::move(line));
-    if (shown < uses.size()) add_more(uses.size() - shown, "devices");
+    if (shown < uses.size())
+      add_faint("    ... " + std::to_string(uses.size() - shown) + " more devices");
   }
 
-  void add_more(std::size_t count, const char* what) {
-    std::string text;
-    add(text, "    ... %zu more %s", count, what);
+  void add_faint(const std::string& text) {
     PaintedLine line = new_line();
     line.add(Style::Faint, text);
     lines_.push_back(line.text());
@@ -147,7 +146,9 @@ class View {
   [[nodiscard]] std::string head_of(const Column& column) const {
     const bool sorts = &column == &sort_ || column.word == std::string_view(sort_.word);
     if (!sorts) return column.title;
-    return std::string(column.rising != how_.reversed ? "^" : "v") + column.title;
+    const bool rises = column.rising != how_.reversed;
+    const char* const mark = how_.unicode ? (rises ? "\u25b2" : "\u25bc") : (rises ? "^" : "v");
+    return mark + std::string(column.title);
   }
 
   void add_head(const Chosen& chosen) {
@@ -167,7 +168,7 @@ class View {
     }
     if (!out.empty()) out += ' ';
     const auto width = static_cast<std::size_t>(column.width);
-    out.append(width - std::min(width, text.size()), ' ');
+    out.append(width - std::min(width, columns_of(text)), ' ');
     out += text;
   }
 
@@ -201,7 +202,13 @@ class View {
     }
     for (std::size_t i = first; i < std::min(first + count, rows_.size()); ++i)
       add_row(rows_[i], chosen);
-    if (count < rows_.size()) add_more(rows_.size() - count, "lines");
+    if (count == rows_.size()) return;
+    const std::size_t below = rows_.size() - first - count;
+    const std::string above = first == 0 ? "" : std::to_string(first) + " lines above";
+    add_faint("    ... " + above +
+              (below == 0   ? ""
+               : first == 0 ? std::to_string(below) + " more lines"
+                            : ", " + std::to_string(below) + " below"));
   }
 
   [[nodiscard]] std::size_t place_of_chosen() const {
