@@ -126,7 +126,11 @@ void add_doctor(CLI::App& app, doctor::CommandOptions* options, const HelpTexts&
 
 void add_snapshot(CLI::App& app, snapshot::CommandOptions* options, const HelpTexts& help) {
   CLI::App* const report = app.add_subcommand("report", "turn a snapshot into an HTML report");
-  add(report, "file", options->file, "FILE", "custash's .json, or PyTorch's .pickle")
+  add(report,
+      "file",
+      options->file,
+      "FILE",
+      "custash's .json, or PyTorch's .pickle; - for standard input")
       ->required();
   add(report, "after", options->other, "AFTER", "a later snapshot, to compare with FILE");
   add(report,

@@ -184,6 +184,11 @@ class Names(Case):
             said = self.command(*words, err=lacks, LD_LIBRARY_PATH=broken)
             if words[0] == "leaks":
                 self.assertRegex(said, r"allocated by\ncustash:     debug\+0x[0-9a-f]+\n")
+        env = environment(preload=False, CUSTASH_SIM="devices=1")
+        env["LD_LIBRARY_PATH"] = broken + ":" + env["LD_LIBRARY_PATH"]
+        done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, "--leaks", "--", self.debug], env=env, text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.stderr.count(lacks), 1, done.stderr)
 
     def check_forms(self, program):
         """Live and in files, what the process has written and what the command has: one name for one place."""

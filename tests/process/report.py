@@ -80,9 +80,9 @@ class Report(Case):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def command(self, *words, code=0, err=""):
+    def command(self, *words, code=0, err="", **more):
         done = subprocess.run([PATHS.command, *words], env=environment(preload=False), capture_output=True,
-                              text=True, timeout=60, check=False)
+                              text=True, timeout=60, check=False, **more)
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertRegex(done.stderr, "^" + err + "$")
         return done.stdout
@@ -202,6 +202,16 @@ class Report(Case):
         self.assertEqual(blocks(torch), blocks(snapshot))
         self.assertEqual(sites(torch), sites(snapshot))
         self.assertEqual(torch["history"]["tracked"][0]["peak_bytes"], snapshot["history"]["tracked"][0]["peak_bytes"])
+
+    def test_standard_input_is_read(self):
+        with open(self.path("s.json"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(self.command("leaks", "-", input=text),
+                         self.command("leaks", self.path("s.json")).replace(self.path("s.json"), "standard input"))
+        with open(self.path("from_stdin.html"), "w", encoding="utf-8") as page:
+            page.write(self.command("report", "-", input=text))
+        self.assertEqual(data_of(self.path("from_stdin.html"))["history"]["sites"], json.loads(text)["history"]["sites"])
+        self.command("leaks", "-", input="", code=1, err="custash: -: no snapshot: .*\n")
 
     def test_nothing_in_a_file_becomes_part_of_the_page(self):
         with open(self.path("s.json"), encoding="utf-8") as file:

@@ -51,7 +51,7 @@ void Checks::add(const ledger::Copy& copy) {
   if (!path.empty()) {
     try {
       snapshot::Json report = snapshot::parse_json(path, snapshot::read_bytes(path), {});
-      (void)snapshot::name_findings(&report, names::Servers::Ask);
+      snapshot::tell_of_libdw(snapshot::name_findings(&report, names::Servers::Ask));
       one.suppressed = snapshot::suppress(&report, wanted_.suppressions);
       one.sums.found -= std::min<std::uint64_t>(one.sums.found, one.suppressed);
       std::fputs(snapshot::findings_text(report).c_str(), stderr);

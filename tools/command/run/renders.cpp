@@ -25,7 +25,7 @@ namespace {
 
 void render(const std::string& json, pid_t process) {
   snapshot::Json snapshot = snapshot::parse_snapshot(json, snapshot::read_bytes(json));
-  (void)snapshot::name_frames(&snapshot, names::Servers::Never);
+  snapshot::tell_of_libdw(snapshot::name_frames(&snapshot, names::Servers::Never));
   std::string to = snapshot::rendered_path(json);
   const std::string text = snapshot::text_of(snapshot, snapshot::form_of(to));
   std::string why;

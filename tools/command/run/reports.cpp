@@ -203,7 +203,7 @@ void write_oom(const Left& left, const Wanted& wanted) {
   const std::string path = text_of(left.copy, left.copy.head.oom_path);
   if (path.empty()) return;
   snapshot::Json json = snapshot::parse_snapshot(path, snapshot::read_bytes(path));
-  (void)snapshot::name_frames(&json, names::Servers::Ask);
+  snapshot::tell_of_libdw(snapshot::name_frames(&json, names::Servers::Ask));
   const snapshot::Form form = snapshot::form_of(wanted.history);
   const std::string to = write_report(
       left, wanted, output::with_mark(left.history, ".oom"), snapshot::text_of(json, form));
@@ -237,7 +237,7 @@ bool report_one(const Left& left, const Wanted& wanted, Checks* checks) {
     return true;
   }
   snapshot::Json json = snapshot::parse_snapshot(left.name.path, snapshot::as_json(taken));
-  (void)snapshot::name_frames(&json, names::Servers::Ask);
+  snapshot::tell_of_libdw(snapshot::name_frames(&json, names::Servers::Ask));
   if (wanted.leaks) leaked = print_leaks(left, wanted, json);
   if (!wanted.history.empty()) write_history(left, wanted, json, taken);
   tell_why_memory_ran_out(left, taken, &json);

@@ -30,6 +30,7 @@ const char* const kReportHelp =
     "  custash report app.json -o app.pickle             for PyTorch's viewer; .trace.json: Perfetto\n"
     "  custash report app.json -o app.pb.gz              for pprof; .folded: flame graphs, speedscope\n"
     "  custash report torch.pickle -o page.html          PyTorch's _dump_snapshot()\n"
+    "  custash report - < app.json > page.html           standard input and output\n"
     "  custash report before.json after.json             two files, and what changed\n"
     "  custash report found.json                         findings of run --check-memory --json\n"
     "\n"
@@ -95,15 +96,6 @@ Json read_shown(const std::string& path) {
   return parse_shown(path, read_bytes(path));
 }
 
-void tell_of_libdw(bool complete) {
-  static bool told = false;
-  if (complete || std::exchange(told, true)) return;
-  std::fputs(
-      "custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install "
-      "libdw1)\n",
-      stderr);
-}
-
 // Functions and lines for its call sites.
 void give_names(Json* snapshot, names::Servers servers) {
   tell_of_libdw(name_frames(snapshot, servers));
@@ -138,8 +130,14 @@ bool is_page(const Output& to) {
          std::filesystem::is_other(to.path, none);
 }
 
+// As a reader of the report knows it.
+std::string shown_name(const std::string& file) {
+  return file == "-" ? "standard input" : file;
+}
+
 // Where a report goes if the user names no file.
 std::string usual_report(const std::string& file) {
+  if (file == "-") return file;
   std::string rendered = rendered_path(file);
   if (!rendered.empty()) return rendered;
   return file.ends_with(".html") ? file : file + ".html";  // a page is made anew
@@ -156,10 +154,8 @@ std::pair<std::string, std::string> names_apart(const std::string& a, const std:
 void report(const CommandOptions& options) {
   const bool typed = !options.output.empty();
   const std::string& newest = options.other.empty() ? options.file : options.other;
-  Output to{typed ? options.output : usual_report(newest),
-            output::Kind::Report,
-            options.force,
-            typed};
+  const std::string path = typed ? options.output : usual_report(newest);
+  Output to{path, output::Kind::Report, options.force, typed || path == "-"};
   const Form form = is_page(to) ? Form::Html : form_of(to.path);
   if (form != Form::Html) to.kind = kind_of(to.path);
   const auto require_page = [&] {
@@ -180,11 +176,12 @@ void report(const CommandOptions& options) {
   }
   const Json first = read(options.file, bytes);
   if (options.other.empty())
-    return write_and_tell(
-        to, form == Form::Html ? page_of({options.file, &first}) : text_of(first, form));
+    return write_and_tell(to,
+                          form == Form::Html ? page_of({shown_name(options.file), &first})
+                                             : text_of(first, form));
   require_page();
   const Json second = read(options.other, read_bytes(options.other));
-  const auto [before, after] = names_apart(options.file, options.other);
+  const auto [before, after] = names_apart(shown_name(options.file), shown_name(options.other));
   write_and_tell(to, page_of({before, &first}, {after, &second}));
 }
 
@@ -196,7 +193,7 @@ void diff(const CommandOptions& options) {
 
 void leaks(const CommandOptions& options) {
   const std::string title =
-      is_number(options.file) ? "allocated now" : "allocated in " + options.file;
+      is_number(options.file) ? "allocated now" : "allocated in " + shown_name(options.file);
   const Json snapshot = read_sites(options.file, options.patience);
   std::fputs(leaks_text(snapshot, title, options.most, older_of(snapshot)).c_str(), stdout);
 }

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace custash::snapshot {
@@ -198,6 +200,15 @@ bool name_findings(Json* report, names::Servers servers) {
     }
   });
   return naming.complete();
+}
+
+void tell_of_libdw(bool complete) {
+  static bool told = false;
+  if (complete || std::exchange(told, true)) return;
+  std::fputs(
+      "custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install "
+      "libdw1)\n",
+      stderr);
 }
 
 }  // namespace custash::snapshot

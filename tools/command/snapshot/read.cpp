@@ -126,7 +126,7 @@ Json parse_snapshot(const std::string& name, std::string_view bytes, const Told&
 
 std::string read_bytes(const std::string& path) {
   try {
-    return replay::read_file(path);
+    return replay::read_file(path == "-" ? "/dev/stdin" : path);
   } catch (const replay::BadTrace& error) {
     throw BadSnapshot(error.what());
   }

@@ -24,7 +24,7 @@ struct BadSnapshot : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a file holds, unpacked where it is .xz. Throws BadSnapshot.
+// What a file holds, unpacked if it is .xz; "-" is standard input. Throws BadSnapshot.
 std::string read_bytes(const std::string& path);
 
 // custash's JSON, a report (the JSON in it), or PyTorch's pickle; `name` is for complaints.
