@@ -241,6 +241,19 @@ class Compare(Case):
         result = self.json("fail", code=1)
         self.assertEqual((result["rounds"], result["failure"]), ([], "round 1 of 4, without custash: exit status 4"))
 
+    def test_long_last_words_are_cut(self):
+        _, err = self.compare(["sh", "-c", "head -c 5000 /dev/zero; exit 3"], code=1)
+        self.assertEqual(max(map(len, err.splitlines())), len("  ") + 200 + len("..."))
+
+    def test_a_machine_without_dev_null(self):
+        words = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /dev && mkdir /dev/shm && exec "$@"', "sh"]
+        if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("no mount namespace of its own")
+        done = subprocess.run([*words, *self.words("churn 50", runs=1)], capture_output=True, text=True, timeout=100, check=False,
+                              env=environment(False, CUSTASH_SIM="devices=1"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("served: 50 allocations", done.stdout)
+
     def test_a_time_limit_is_a_number(self):
         _, err = self.compare("status", "--timeout", "nan", code=125)
         self.assertIn("--timeout: nan is not a number", err)

@@ -48,6 +48,7 @@ class Doctor(Case):
         self.assertIn("backing: mapped pages; memory pools; registers", self.one(findings, "device 0")["what"])
         for subject in ("huge pages", "locked memory", "libcustash.so"):
             self.assertTrue(self.one(findings, subject)["what"])
+        self.assertEqual((self.one(findings, "locked memory")["level"], self.one(findings, "locked memory")["advice"]), ("ok", ""))
 
     def test_what_backs_memory_is_what_custash_will_use(self):
         for conf, sim, word in (("backing:driver", "devices=1", "plain"), ("", "devices=2", "mapped"),
@@ -163,6 +164,8 @@ class Doctor(Case):
             self.assertRegex(self.door("runtime_static"), "static CUDA runtime")
             self.assertRegex(self.door("runtime_shared"), r"linked with libcudart\.so")
             self.assertRegex(self.door("runtime_shared", "libcudart.so.13"), "the shared CUDA runtime; served at the runtime")
+            findings = self.doctor("--", "runtime_shared", CUSTASH_SIM="devices=1")
+            self.assertEqual([f for fs in findings.values() for f in fs if f["subject"].endswith("runtime_shared") and f["advice"]], [])
 
     def test_programs_that_known_differences_may_concern(self):
         def risks(name):
@@ -177,6 +180,9 @@ class Doctor(Case):
         if not PATHS.runtime:
             self.skipTest("no runtime double")
         self.assertEqual(self.door("runtime_custash_shared"), "custash is linked in")
+        linked = json.dumps(self.doctor("--", "runtime_custash_shared"))
+        self.assertIn("set CUSTASH_CONF=summary:true", linked)
+        self.assertNotIn("custash run --summary", linked)
         self.assertEqual(self.door("runtime_custash_shared", "libcudart.so.13"),
                          "the shared CUDA runtime; served through its look-up of the driver")
         with tempfile.TemporaryDirectory() as folder:

@@ -57,6 +57,14 @@ class Launch(Case):
         return subprocess.run([PATHS.command, words[0], "--lib", PATHS.library, *words[1:]], capture_output=True, text=True,
                               timeout=60, check=False, env=environment(False, CUSTASH_SIM="devices=1", **more))
 
+    def test_the_library_is_found_without_proc(self):
+        words = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+        if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
+            self.skipTest("no mount namespace of its own")
+        done = subprocess.run([*words, PATHS.command, "run", "--", "env"], capture_output=True, text=True, timeout=60, check=False,
+                              env=environment(False, CUSTASH_SIM="devices=1"))
+        self.assertIn("LD_PRELOAD=" + os.path.realpath(PATHS.library), done.stdout, done.stderr)
+
     def test_a_sanitizer_s_runtime_comes_first(self):
         for sanitizer, runtime in (("address", "libasan.so"), ("thread", "libtsan.so"), ("leak", "liblsan.so")):
             app = self.built("app", "-fsanitize=" + sanitizer)

@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include <elf.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,7 +30,9 @@ std::string absolute(const std::string& path) {
 }
 
 std::string own_folder() {
-  const std::string self = absolute("/proc/self/exe");
+  std::string self = absolute("/proc/self/exe");
+  if (self.empty())  // no /proc
+    self = absolute(reinterpret_cast<const char*>(getauxval(AT_EXECFN)));
   return self.substr(0, self.rfind('/'));
 }
 

@@ -35,11 +35,20 @@ double since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// A file to read nothing from: an empty pipe where there is no /dev.
+int nothing() {
+  const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  int ends[2];
+  if (none >= 0 || pipe2(ends, O_CLOEXEC) != 0) return none;
+  close(ends[1]);
+  return ends[0];
+}
+
 [[noreturn]] void become(const Start& start, const HeldSignals& signals, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExitCustash);
   setpgid(0, 0);
-  const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int none = nothing();
   if (none < 0 || dup2(none, STDIN_FILENO) < 0 || dup2(start.output, STDOUT_FILENO) < 0 ||
       dup2(start.errors, STDERR_FILENO) < 0)
     _exit(kExitCustash);

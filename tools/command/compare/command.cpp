@@ -116,8 +116,11 @@ void tell_failure(const Comparison& comparison) {
   std::string said = "The program wrote last:\n";
   std::istringstream lines(comparison.said);
   constexpr std::size_t kWidest = 200;
-  for (std::string line; std::getline(lines, line);)
-    said += "  " + printable(cut(line, kWidest)) + (line.size() > kWidest ? "..." : "") + "\n";
+  for (std::string line; std::getline(lines, line);) {
+    line = printable(line);  // first: a null byte takes four characters
+    said +=
+        "  " + std::string(cut(line, kWidest)) + (line.size() > kWidest ? "..." : "") + "\n";
+  }
   std::fputs(said.c_str(), stderr);
 }
 
@@ -152,7 +155,7 @@ const char* const kHelp =
     "          custash's own calls took. It is missing if PROGRAM allocates in other ways.\n"
     "\n"
     "Ctrl-C ends PROGRAM and all that it started; the report then has the rounds that are\n"
-    "complete.\n"
+    "complete. Ctrl-Z does nothing: a stopped round could not be timed.\n"
     "\n"
     "Exit status: 0 if output and exit status are the same on both sides; 1 if they differ, or\n"
     "if a run failed; 125 for a wrong option; 126 if PROGRAM cannot be run; 127 if it is not\n"

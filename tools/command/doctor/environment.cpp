@@ -177,13 +177,13 @@ void examine_system(Findings* findings) {
   }
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return;
-  const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
   findings->push_back(
-      {unlimited ? Level::Ok : Level::Note,
+      {Level::Ok,
        "locked memory",
-       unlimited ? "unlimited"
-                 : std::to_string(limit.rlim_cur >> 10U) + " KiB a process (ulimit -l)",
-       unlimited ? "" : "Raise it only where allocations of pinned memory fail."});
+       limit.rlim_cur == RLIM_INFINITY
+           ? "unlimited"
+           : "at most " + std::to_string(limit.rlim_cur >> 10U) + " KiB a process (ulimit -l)",
+       ""});
 }
 
 }  // namespace custash::doctor

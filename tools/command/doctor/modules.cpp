@@ -114,7 +114,10 @@ Form form_of(const std::vector<Module>& modules, Findings* findings) {
     const Contents contents(module.file);
     if (!holds_custash(contents.text())) continue;
     findings->push_back(
-        {Level::Note, module.path, "custash is linked in", "Do not preload it as well."});
+        {Level::Note,
+         module.path,
+         "custash is linked in",
+         "Do not preload it as well. To count what it serves, set CUSTASH_CONF=summary:true."});
     if (form == Form::None)
       form = shows(contents.text(), "dlsym") ? Form::Linked : Form::LinkedWithoutDlsym;
   }

@@ -107,16 +107,13 @@ int examine_program(const std::string& name, std::string* why, Findings* finding
          path,
          "built with a sanitizer, which must be the first library",
          "Start it with custash run, or with LD_PRELOAD=" + runtime + ":/…/libcustash.so."});
-  const bool comes_to_cuda = examine_modules(modules, form, driver_file(), findings);
+  if (examine_modules(modules, form, driver_file(), findings)) return 0;
   findings->push_back(
       {Level::Note,
        path,
-       comes_to_cuda
-           ? "libraries that it opens while it runs are not listed"
-           : "the loader loads no CUDA library; extensions opened later are not listed",
+       "the loader loads no CUDA library; extensions opened later are not listed",
        "Count what custash serves with custash run --summary -- " + name +
-           "; plug-ins opened with "
-           "RTLD_DEEPBIND bypass custash."});
+           "; plug-ins opened with RTLD_DEEPBIND bypass custash."});
   return 0;
 }
 
