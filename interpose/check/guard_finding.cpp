@@ -53,28 +53,29 @@ std::string call_of(const GuardFinding& finding) {
   return plain(call.empty() ? finding.call : call);
 }
 
+// Up to the name of the block.
 std::string where(const Suspect& suspect) {
   switch (suspect.kind) {
     case Kind::PastEnd:
-      return distance_text(suspect.distance) + "past the end";
+      return distance_text(suspect.distance) + "past the end of ";
     case Kind::BeforeBeginning:
-      return distance_text(suspect.distance) + "before the beginning";
+      return distance_text(suspect.distance) + "before the beginning of ";
     case Kind::Outside:
-      return "past the end or before the beginning";
+      return "past the end or before the beginning of ";
     case Kind::AfterFree:
-      return "after the free";
+      return "use after free of ";
     case Kind::SecondFree:
-      return "a second free";
+      return "second free of ";
     case Kind::PartFree:
-      return "a free of a part, " + bytes_text(suspect.distance) + " after the beginning";
+      return "free " + bytes_text(suspect.distance) + " into ";
     case Kind::FreeBesideUse:
-      return "a free beside a use";
+      return "free not ordered after a use of ";
     case Kind::BeforeAllocation:
-      return "a use beside the allocation";
+      return "use not ordered after the allocation of ";
     case Kind::Unknown:
       break;
   }
-  return "unknown";
+  return "";
 }
 
 std::string stream_headline(Kind kind) {
@@ -82,7 +83,7 @@ std::string stream_headline(Kind kind) {
     return "a block is freed while another stream may still use it";
   if (kind == Kind::BeforeAllocation)
     return "a block is used on a stream before its allocation";
-  return "a use after the free";
+  return "a block is used on a stream after its free";
 }
 
 std::string headline(const GuardFinding& finding) {
@@ -91,14 +92,14 @@ std::string headline(const GuardFinding& finding) {
     case Source::Fault:
       return "a kernel has faulted: error " + std::to_string(finding.error);
     case Source::Slack:
-      return "bytes beside a block were written";
+      return "memory next to a block was overwritten";
     case Source::Free:
       return kind == Kind::SecondFree ? "a double free" : "a free of an address inside a block";
     case Source::Call:
       return call_of(finding) + (kind == Kind::AfterFree ? " uses a block after its free"
-                                                         : " uses bytes outside of a block");
+                                                         : " accesses memory outside a block");
     case Source::Host:
-      return "the host " + finding.call + " bytes outside of a block";
+      return "the host " + finding.call + " memory outside a block";
     case Source::Streams:
       return stream_headline(kind);
   }
@@ -127,7 +128,7 @@ class Lines {
 
 std::string line_of(const Suspect& suspect) {
   const Block& block = suspect.block;
-  return where(suspect) + " of block " + hex(block.address) + ", " + bytes_text(block.bytes) +
+  return where(suspect) + "block " + hex(block.address) + ", " + bytes_text(block.bytes) +
          (block.memory == observe::MemoryKind::Pinned ? ", pinned" : "") + ", device " +
          std::to_string(block.device) +
          (block.stream.named ? ", " + stream_text(handle_of(block.stream)) : "") +

@@ -65,8 +65,8 @@ class Checks(Case):
     def check_lines(self, app):
         for step, function, text in (
                 ("after", "use_after_free", "cudaMemset uses a block after its free"),
-                ("over", "overrun", "cudaMemset uses bytes outside of a block"),
-                ("copy", "copy_past_the_end", "cudaMemcpy uses bytes outside of a block"),
+                ("over", "overrun", "cudaMemset accesses memory outside a block"),
+                ("copy", "copy_past_the_end", "cudaMemcpy accesses memory outside a block"),
                 ("twice", "free_twice", "a double free")):
             with self.subTest(step):
                 status, lines, last = self.run_it(CHECK, [step], app)
@@ -153,7 +153,7 @@ class Checks(Case):
             self.assertIn(report["checked"], (NOTHING, "nothing found; 1 allocation was guarded"))
 
     def test_calls_find_blocks_without_guards(self):
-        for steps, text in ((["over"], "cudaMemset uses bytes outside of a block"), (["after"], "cudaMemset uses a block after its free"),
+        for steps, text in ((["over"], "cudaMemset accesses memory outside a block"), (["after"], "cudaMemset uses a block after its free"),
                             (["twice"], "a double free"), (["right"], None)):
             with self.subTest(steps=steps):
                 _, lines, last = self.run_it((*CHECK, "--conf", "backing:driver"), steps)

@@ -182,7 +182,7 @@ class Guards(Case):
         steps = ["alloc 1000", "free 0", "free 0"]
         self.assertEqual(self.report(steps, "guard:all,log_file:/dev/null")[1], "")
         shown = self.report(steps, "guard:all,guard_show:true")[1]
-        self.assertIn("custash: guard:   a second free of block 0x", shown)
+        self.assertIn("custash: guard:   second free of block 0x", shown)
         self.assertTrue(shown.endswith("custash: guard: 1 found; 1 allocation was guarded\n"), shown)
         self.assertEqual(self.report(steps[:2], "guard:all,guard_show:true")[1],
                          "custash: guard: nothing found; 1 allocation was guarded\n")

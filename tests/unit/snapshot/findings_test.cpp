@@ -87,20 +87,20 @@ TEST_CASE("a guard report is known by its first bytes") {
 }
 
 TEST_CASE("a page has each finding, its block and its call sites") {
-  const std::string made =
-      page({finding("bytes beside a block were written", suspect("past_end", 3, "3 past A")),
-            finding("a free that is wrong", suspect("second_free", 0, "second of B"))});
+  const std::string made = page(
+      {finding("memory next to a block was overwritten", suspect("past_end", 3, "3 past A")),
+       finding("a double free", suspect("second_free", 0, "second of B"))});
   for (const char* part : {"<h1>./app</h1>",
                            "Process 7: 2 found.",
-                           "<h2>1. bytes beside a block were written</h2>",
-                           "<h2>2. a free that is wrong</h2>",
+                           "<h2>1. memory next to a block was overwritten</h2>",
+                           "<h2>2. a double free</h2>",
                            "<h3>3 past A</h3>",
                            "<h3>second of B</h3>",
                            "<li>make_table() (app+0x12d8)</li>",
                            "<li>main (app+0x13e2)</li>",
                            "<summary>fill_table on the default stream</summary>",
                            "<li>go (app+0x1)</li>",
-                           "1 × <a href=\"#2\">a free that is wrong</a>"})
+                           "1 × <a href=\"#2\">a double free</a>"})
     CHECK(has(made, part));
   CHECK(count(made, "<svg") == 1);  // where there is a place
   CHECK(has(made, "aria-label=\"3 bytes past the end\""));
