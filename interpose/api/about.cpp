@@ -37,7 +37,8 @@ const char* custash_error_string(custash_status_t status) {
     case CUSTASH_SUCCESS:
       return "success";
     case CUSTASH_ERROR_INVALID_VALUE:
-      return "a null pointer, a device that is not there, or a pointer that is freed already";
+      return "an argument is invalid: a null pointer, no such device, a value out of range, or a "
+             "pointer that was already freed";
     case CUSTASH_ERROR_OUT_OF_MEMORY:
       return "out of memory, after all cached memory was released";
     case CUSTASH_ERROR_NOT_RUNNING:

@@ -41,7 +41,8 @@ extern "C" {
 
 typedef enum custash_status {
   CUSTASH_SUCCESS = 0,
-  CUSTASH_ERROR_INVALID_VALUE = 1, /* null pointer, no such device, or pointer already freed */
+  CUSTASH_ERROR_INVALID_VALUE =
+      1, /* null pointer, no such device, freed pointer, out of range */
   CUSTASH_ERROR_OUT_OF_MEMORY = 2, /* device or host memory; the cache was released first */
   CUSTASH_ERROR_NOT_RUNNING =
       3,                      /* custash does not serve this process, or CUDA does not work */
@@ -129,7 +130,8 @@ CUSTASH_API custash_status_t custash_wake(int device);
 CUSTASH_API custash_status_t custash_trim(int device, size_t bytes);
 
 /* Releases free memory that custash_free_async or cudaFreeAsync freed on `stream`: for a stream
- * that is no longer used. Errors: INVALID_VALUE (no such stream), NOT_RUNNING, DRIVER. */
+ * that is no longer used. A handle that custash has not seen succeeds: it holds no memory.
+ * Errors: INVALID_VALUE (no context is current), NOT_RUNNING, DRIVER. */
 CUSTASH_API custash_status_t custash_trim_stream(custash_stream_t stream);
 
 /* Releases memory that has been free since the previous call, at most 4 GiB. Option decay:
@@ -170,9 +172,9 @@ CUSTASH_API custash_status_t custash_add_oom_callback(custash_oom_callback_t cal
 CUSTASH_API custash_status_t custash_remove_oom_callback(custash_oom_callback_t callback,
                                                          void* data);
 
-/* Says in a sentence with the numbers why the calling thread's last allocation was refused, or
- * why its last file was not written. Empty if neither happened. Valid until the thread's next
- * refusal. Works in every state of the process. */
+/* Says in a sentence why the calling thread's last allocation was refused, why its last file
+ * was not written, or what was wrong with the name of a snapshot. Empty if nothing was refused.
+ * Valid until the thread's next refusal. Works in every state of the process. */
 CUSTASH_API const char* custash_last_error_message(void);
 
 /* ---- Pinned host memory. Pointers are interchangeable with those of cudaMallocHost,

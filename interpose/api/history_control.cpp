@@ -27,7 +27,11 @@ custash_status_t custash_history_stop(void) {
 }
 
 custash_status_t custash_snapshot(const char* path) {
-  if (path == nullptr || !snapshot::form_of_ending(path)) return CUSTASH_ERROR_INVALID_VALUE;
+  const bool has_form = path != nullptr && snapshot::form_of_ending(path);
+  if (!has_form) {
+    set_last_error(path == nullptr ? "a null pointer" : snapshot::kOtherEnding);
+    return CUSTASH_ERROR_INVALID_VALUE;
+  }
   return with_core([&](Allocator& core) {
     std::string why;
     std::string wrote;

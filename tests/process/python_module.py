@@ -81,6 +81,8 @@ def refused(kind, call, *arguments, **more):
     raise SystemExit(f"{call.__name__}{arguments} passed")
 assert "INVALID_VALUE" in refused(custash.Error, custash.memory_stats, 99)
 assert "/nodir/x.json: No such file" in refused(custash.Error, custash.snapshot, "/nodir/x.json")
+assert "its ending is none of .html" in refused(custash.Error, custash.snapshot, "a.txt")
+assert custash.Error.__module__ == custash.OutOfMemoryError.__module__ == "custash"
 assert "NOT_OURS" in refused(custash.Error, custash.free, 12345)
 custash.set_memory_limit(64 << 20)
 said = refused(custash.OutOfMemoryError, custash.malloc, 1 << 30)
@@ -90,6 +92,16 @@ refused(RuntimeError, custash.malloc, 1 << 30)  # as PyTorch's
 custash.set_memory_limit(None)
 custash.set_per_process_memory_fraction(0.9)
 custash.free(custash.malloc(1 << 30))
+"""
+TYPES = """
+import inspect, os
+import custash
+assert os.path.exists(os.path.join(os.path.dirname(custash.__file__), "py.typed"))
+for name in custash.__all__:
+    each = getattr(custash, name)
+    if inspect.isfunction(each):
+        hints = inspect.signature(each)
+        assert inspect.Signature.empty not in (hints.return_annotation, *[p.annotation for p in hints.parameters.values()]), name
 """
 SLEEP = """
 import custash
@@ -133,6 +145,9 @@ class PythonModule(Case):
     def test_errors(self):
         for preload in (True, False):
             self.assertEqual(self.python(ERRORS, preload), "")
+
+    def test_type_hints(self):
+        self.assertEqual(self.python(TYPES, False), "")
 
     def test_sleep(self):
         with tempfile.TemporaryDirectory() as folder:

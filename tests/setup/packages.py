@@ -136,6 +136,7 @@ class Pip(Ways):
         self.assertEqual((done.returncode, done.stdout), (125, ""))
         (package,) = prefix.glob("lib/python3*/site-packages/custash")
         self.assertLessEqual(MODULES, {each.stem for each in package.glob("*.py")})
+        self.assertTrue((package / "py.typed").exists())
         self.holds(package)
 
     def installed(self, what, way):

@@ -121,22 +121,23 @@ def address(name):
     return ctypes.cast(getattr(library(), name), _pointer).value
 
 
-def check(status):
-    """Raises what the status says; success passes."""
+def check(status, explained=False):
+    """Raises what the status says; success passes. `explained`: the function says why it refuses a value."""
     if status == SUCCESS:
         return
     what = f"{library().custash_error_name(status).decode()}: {library().custash_error_string(status).decode()}"
     if status == OUT_OF_MEMORY:
         why = library().custash_last_error_message().decode()
         raise OutOfMemoryError(status, f"CUDA out of memory. {why or what}")
-    if status in (BUSY, CONTENTS, FILE):
-        why = library().custash_last_error_message().decode()
-        what = f"CUSTASH_ERROR_FILE: {why}" if status == FILE else why or what
+    if status in (BUSY, CONTENTS, FILE) or (explained and status == INVALID_VALUE):
+        why = library().custash_last_error_message().decode(errors="replace")
+        name = "" if status in (BUSY, CONTENTS) else f"{library().custash_error_name(status).decode()}: "
+        what = name + why if why else what
     raise Error(status, what)
 
 
-def call(name, *arguments):
-    check(getattr(library(), name)(*arguments))
+def call(name, *arguments, explained=False):
+    check(getattr(library(), name)(*arguments), explained)
 
 
 def counter(name, device):
