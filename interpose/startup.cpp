@@ -11,6 +11,7 @@
 #include "interpose/history/record.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/engines.hpp"
+#include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/layouts.hpp"
@@ -106,6 +107,7 @@ void in_forked_child() {
   layouts::reset_lock_after_fork();
   reset_kernel_names_after_fork();
   passed::table().reset_lock_after_fork();
+  handle_table().reset_lock_after_fork();
   if (const CheckLibrary* const checks = check_library()) checks->reset_locks_after_fork();
   service::after_fork_in_child();
   ipc::after_fork_in_child();
@@ -236,6 +238,7 @@ State build() {
   calls.drop = [](int fd) { descriptors().drop(fd); };
   store.set_calls(calls);
   Sleep(core).set_store(store);
+  Sleep(core).set_mapped(handle_table());
   DeepTrim(core).serve_requests();
   service::tick_with(tick);
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);

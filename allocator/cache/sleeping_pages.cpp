@@ -46,16 +46,21 @@ Bytes SleepingPages::contents_of_pages() {
   return sum;
 }
 
-Bytes SleepingPages::needed() {
+Bytes SleepingPages::needed(MappedMemory* mapped) {
+  Bytes sum = 0;
+  SleepSums counted;
+  if (mapped != nullptr)
+    for (const MappedRange& each : mapped->may_leave(core_.device, &counted))
+      sum += each.size;
   CacheLock lock(core_.mutex);
-  return contents_of_pages();
+  return sum + contents_of_pages();
 }
 
 // Pages of earlier portions that were released for good. Others may have come to their
 // addresses.
 void SleepingPages::drop_stale() {
   for (Sleeper& each : sleepers_) {
-    if (each.page.size == 0) continue;
+    if (each.page.size == 0 || each.segment == nullptr) continue;
     const auto page = each.segment->pages.find(each.page.address);
     if (page != each.segment->pages.end() && page->second.sleep == PageSleep::Asleep) continue;
     bytes_.fetch_sub(each.page.size);
@@ -63,12 +68,17 @@ void SleepingPages::drop_stale() {
   }
 }
 
-bool SleepingPages::choose(SleepSums* sums) {
+bool SleepingPages::choose(MappedMemory* mapped, SleepSums* sums) {
   CUSTASH_ASSERT(leaving_.empty());
+  SleepSums mine;
+  std::vector<MappedRange> ranges;
+  if (mapped != nullptr) ranges = mapped->may_leave(core_.device, &mine);
+  Bytes of_program = 0;
+  for (const MappedRange& each : ranges)
+    of_program += each.size;
   CacheLock lock(core_.mutex);
   drop_stale();
-  SleepSums mine;
-  if (reserve_for(contents_of_pages()) > contents_.reserved()) return false;
+  if (reserve_for(of_program + contents_of_pages()) > contents_.reserved()) return false;
   portion_ = sleepers_.size();
   contents_.begin_portion();
   const Position passed = core_.timeline.fences().passed();
@@ -81,6 +91,8 @@ bool SleepingPages::choose(SleepSums* sums) {
     cut.segment->pages.at(page.address).sleep = PageSleep::Busy;
     add(cut, &mine);
   });
+  for (MappedRange& each : ranges)
+    add(std::move(each), &mine);
   *sums += mine;
   return true;
 }
@@ -101,6 +113,15 @@ void SleepingPages::add(const PageCut& cut, SleepSums* sums) {
     sleepers_.push_back({cut.segment, alive});
   }
   sums->asleep += cut.alive();
+}
+
+void SleepingPages::add(MappedRange range, SleepSums* sums) {
+  contents_.parts().push_back(
+      {sleepers_.size(), range.address, range.size, contents_.portion() + sums->saved});
+  sums->saved += range.size;
+  sums->asleep += range.size;
+  sleepers_.push_back(
+      {nullptr, {.address = range.address, .size = range.size}, std::move(range)});
 }
 
 void SleepingPages::cancel() {
@@ -130,7 +151,7 @@ Status SleepingPages::copy_out(HostStore& store, SleepSums* sums, std::string* w
   return contents_.save(store, why);
 }
 
-void SleepingPages::give_back(SleepSums* sums) {
+void SleepingPages::give_back(MappedMemory* mapped, SleepSums* sums) {
   const RelaxedCapture relaxed(core_.driver);
   auto sleeper = sleepers_.begin() + static_cast<std::ptrdiff_t>(portion_);
   for (PageCut& cut : leaving_) {
@@ -149,11 +170,26 @@ void SleepingPages::give_back(SleepSums* sums) {
       (sleeper++)->page.size = 0;
   }
   leaving_.clear();
+  for (; sleeper != sleepers_.end(); ++sleeper)
+    give_back(*mapped, *sleeper, sums);
   // The portion is complete: a later attempt that fails, here or on another device, leaves it.
   portion_ = sleepers_.size();
   contents_.begin_portion();
   if (!any()) forget();
   core_.headroom.forget();
+}
+
+void SleepingPages::give_back(MappedMemory& mapped, Sleeper& sleeper, SleepSums* sums) {
+  const MappedRange& range = sleeper.range;
+  if (core_.memory.unmap(range.address, range.size).ok()) {
+    if (!range.released) core_.deferred_unmaps.release(range.handle);
+    mapped.left(range);
+    bytes_.fetch_add(range.size);
+    return;
+  }
+  sums->asleep -= range.size;
+  sums->refused += range.size;
+  sleeper.page.size = 0;
 }
 
 // The page is away, and its dead parts with it.
@@ -175,7 +211,7 @@ void SleepingPages::leave(PageCut& cut) {
 // Of the pages that are away, those that blocks still lie on.
 void SleepingPages::claim() {
   for (Sleeper& each : sleepers_) {
-    if (each.page.size == 0) continue;
+    if (each.page.size == 0 || each.segment == nullptr) continue;
     const auto page = each.segment->pages.find(each.page.address);
     if (page != each.segment->pages.end() && page->second.sleep == PageSleep::Asleep)
       page->second.sleep = PageSleep::Busy;
@@ -193,12 +229,31 @@ Status SleepingPages::make() {
   }
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.page.handle != 0) continue;
-    Page made;
-    const Status status = core_.memory.make_page(each.page.address, each.page.size, &made);
-    if (!status.ok()) return status;
-    each.page.handle = made.handle;
+    if (const Status made = make(each); !made.ok()) return made;
   }
   return give_access();
+}
+
+// As the program made its range, and as custash makes its own pages.
+Status SleepingPages::make(Sleeper& sleeper) {
+  if (sleeper.segment != nullptr) {
+    Page made;
+    const Status status =
+        core_.memory.make_page(sleeper.page.address, sleeper.page.size, &made);
+    if (status.ok()) sleeper.page.handle = made.handle;
+    return status;
+  }
+  MappedRange& range = sleeper.range;
+  const Driver& driver = core_.driver;
+  Status status = driver.mem_create(&range.handle, range.size, &range.properties, range.flags);
+  if (!status.ok()) return status;
+  status = driver.mem_map(range.address, range.size, 0, range.handle, 0);
+  if (!status.ok()) {
+    core_.deferred_unmaps.release(range.handle);
+    return status;
+  }
+  sleeper.page.handle = range.handle;
+  return status;
 }
 
 void SleepingPages::unmake() {
@@ -213,11 +268,21 @@ Status SleepingPages::give_access() {
   std::vector<CUdevice> devices{core_.device};
   devices.insert(devices.end(), accessors_.devices.begin(), accessors_.devices.end());
   for (std::size_t i = 0; i < sleepers_.size();) {
+    if (const MappedRange& range = sleepers_[i].range; sleepers_[i].segment == nullptr) {
+      const Status status =
+          sleepers_[i++].page.size == 0
+              ? Status()
+              : core_.driver.mem_set_access(
+                    range.address, range.size, range.access.data(), range.access.size());
+      if (!status.ok()) return status;
+      continue;
+    }
     const Address begin = sleepers_[i].page.address;
     Address end = begin;
     do {
       end += sleepers_[i++].page.size;
-    } while (i < sleepers_.size() && sleepers_[i].page.address == end);
+    } while (i < sleepers_.size() && sleepers_[i].page.address == end &&
+             sleepers_[i].segment != nullptr);
     if (end == begin) continue;
     for (const CUdevice device : devices) {
       const Status status = core_.memory.give_access(
@@ -228,11 +293,17 @@ Status SleepingPages::give_access() {
   return {};
 }
 
-Status SleepingPages::wake(HostStore& store, std::string* why) {
+Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* why) {
   const RelaxedCapture relaxed(core_.driver);
   const auto wanted = [&](std::size_t sleeper) { return sleepers_[sleeper].page.size != 0; };
   const Status copied = contents_.restore(store, wanted, why);
   if (!copied.ok()) return copied;
+  for (Sleeper& each : sleepers_) {
+    if (each.page.size == 0 || each.segment != nullptr) continue;
+    if (each.range.released) core_.deferred_unmaps.release(each.range.handle);
+    mapped->returned(each.range);
+    each.page.size = 0;  // the program's again, whatever becomes of our pages
+  }
   for (;;) {
     {
       CacheLock lock(core_.mutex);

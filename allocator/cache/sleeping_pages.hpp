@@ -11,6 +11,7 @@
 #include "allocator/cache/segments.hpp"
 #include "allocator/cache/staying_pages.hpp"
 #include "allocator/heap/page_cut.hpp"
+#include "allocator/memory/mapped_memory.hpp"
 #include "allocator/memory/sleep_sums.hpp"
 
 #include <atomic>
@@ -27,7 +28,8 @@ class SleepingPages {
 
   // ---- Going to sleep; the context is current. A process that sleeps in part can put a
   // further portion to sleep. How many bytes of contents would have to be saved.
-  [[nodiscard]] Bytes needed() EXCLUDES(cache_lock);
+  // `mapped`: what the program mapped on the device goes with this context; null: it does not.
+  [[nodiscard]] Bytes needed(MappedMemory* mapped) EXCLUDES(cache_lock);
 
   // Where the reserve must end for so many bytes more.
   [[nodiscard]] Bytes reserve_for(Bytes bytes) const { return contents_.next() + bytes; }
@@ -35,20 +37,20 @@ class SleepingPages {
   [[nodiscard]] PageContents& contents() { return contents_; }
 
   // Nothing runs any more. Chooses all pages that may leave; false: the reserve is too small.
-  bool choose(SleepSums* sums) EXCLUDES(cache_lock);
+  bool choose(MappedMemory* mapped, SleepSums* sums) EXCLUDES(cache_lock);
   // The contents are in the store once it returns. Else `why` tells, where the store knows.
   Status copy_out(HostStore& store, SleepSums* sums, std::string* why) EXCLUDES(cache_lock);
   // Undoes choose().
   void cancel() EXCLUDES(cache_lock);
   // Gives the chosen pages back to the driver. Those that it refuses stay awake.
-  void give_back(SleepSums* sums) EXCLUDES(cache_lock);
+  void give_back(MappedMemory* mapped, SleepSums* sums) EXCLUDES(cache_lock);
 
   // ---- Waking; the context is current. First all pages are made, of all contexts. After an
   // error unmake() returns them to the driver, and waking may begin again.
   Status make() EXCLUDES(cache_lock);
   void unmake();
   // Brings the contents back. The pages are awake then.
-  Status wake(HostStore& store, std::string* why) EXCLUDES(cache_lock);
+  Status wake(HostStore& store, MappedMemory* mapped, std::string* why) EXCLUDES(cache_lock);
 
   [[nodiscard]] bool any() const { return bytes_.load() != 0; }
 
@@ -61,8 +63,9 @@ class SleepingPages {
  private:
   // A page that is restored at waking: what is alive of one that has left.
   struct Sleeper {
-    Segment* segment = nullptr;
+    Segment* segment = nullptr;  // null: a range of the program's
     Page page;  // size 0: its memory is not needed any more; handle 0: it is not made
+    MappedRange range;
   };
 
   template <typename Visit>
@@ -70,6 +73,9 @@ class SleepingPages {
   Bytes contents_of_pages() REQUIRES(cache_lock);
   void drop_stale() REQUIRES(cache_lock);
   void add(const PageCut& cut, SleepSums* sums) REQUIRES(cache_lock);
+  void add(MappedRange range, SleepSums* sums);
+  void give_back(MappedMemory& mapped, Sleeper& sleeper, SleepSums* sums);
+  Status make(Sleeper& sleeper);
   void stay(const PageCut& cut) REQUIRES(cache_lock);
   void leave(PageCut& cut) REQUIRES(cache_lock);
   void forget();

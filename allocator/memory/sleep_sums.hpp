@@ -16,6 +16,7 @@ struct SleepSums {
   Bytes exported = 0;    // other processes or other interfaces have it open
   Bytes registered = 0;  // SYNC_MEMOPS: a network card may reach it
   Bytes refused = 0;     // on its way elsewhere, or the driver refused to take it back
+  Bytes mapped = 0;      // the program's own, known outside or not mapped whole at one address
 
   SleepSums& operator+=(const SleepSums& other) {
     asleep += other.asleep;
@@ -25,6 +26,7 @@ struct SleepSums {
     exported += other.exported;
     registered += other.registered;
     refused += other.refused;
+    mapped += other.mapped;
     return *this;
   }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "allocator/memory/host_store.hpp"
+#include "allocator/memory/mapped_memory.hpp"
 
 #include <atomic>
 
@@ -16,6 +17,11 @@ class Sleeping {
 
   // Set once, before anything sleeps.
   void set_store(HostStore& store) { store_ = &store; }
+
+  // The same. Null: the program's own mappings stay awake.
+  void set_mapped(MappedMemory& mapped) { mapped_ = &mapped; }
+
+  [[nodiscard]] MappedMemory* mapped() const { return mapped_; }
 
   // One thread at a time takes host memory for contents, or releases it.
   class Turn {
@@ -45,6 +51,7 @@ class Sleeping {
   std::atomic<bool> taken_{false};
   DriverHostStore driver_store_;
   HostStore* store_ = &driver_store_;
+  MappedMemory* mapped_ = nullptr;
 };
 
 }  // namespace custash

@@ -26,6 +26,7 @@ std::string what_stays(const SleepSums& sums) {
   append(&text, ", ", sums.exported, "exported");
   append(&text, ", ", sums.registered, "with SYNC_MEMOPS");
   append(&text, ", ", sums.refused, "that the driver kept");
+  append(&text, ", ", sums.mapped, "that the program mapped and shares, or maps in parts");
   return text;
 }
 
@@ -40,6 +41,8 @@ struct Attempt {
     store.stop();
   }
 
+  // The program's own mappings go with the first context of their device.
+  [[nodiscard]] MappedMemory* mapped_with(const ContextCache& cache) const;
   // Each: empty if it is done, else why not.
   std::string run();
   std::string reserve();
@@ -47,11 +50,20 @@ struct Attempt {
 
   const Driver& driver;
   HostStore& store;
+  MappedMemory* const mapped;
   SleepAnswer& answer;
   Standstill still;
   bool chosen = false;
   bool again = false;
 };
+
+MappedMemory* Attempt::mapped_with(const ContextCache& cache) const {
+  const auto first =
+      std::find_if(still.caches().begin(), still.caches().end(), [&](ContextCache* each) {
+        return each->device() == cache.device();
+      });
+  return *first == &cache ? mapped : nullptr;
+}
 
 std::string Attempt::run() {
   std::string why = reserve();
@@ -70,7 +82,8 @@ std::string Attempt::reserve() {
   std::string why;
   const bool done = still.each_chosen([&](ContextCache& cache) {
     PageContents& contents = cache.sleeping_pages().contents();
-    const Bytes bytes = cache.sleeping_pages().reserve_for(cache.sleeping_pages().needed());
+    const Bytes bytes =
+        cache.sleeping_pages().reserve_for(cache.sleeping_pages().needed(mapped_with(cache)));
     const Bytes more = bytes - std::min(bytes, contents.reserved());
     if (!store.has_room(more, &why)) return false;
     const RelaxedCapture relaxed(driver);
@@ -92,7 +105,7 @@ std::string Attempt::save() {
   chosen = true;
   bool fits = true;
   bool copied = still.each_chosen([&](ContextCache& cache) {
-    fits = cache.sleeping_pages().choose(&answer.sums);
+    fits = cache.sleeping_pages().choose(mapped_with(cache), &answer.sums);
     return fits;
   });
   if (!fits) {
@@ -115,7 +128,7 @@ std::string Attempt::save() {
   if (still.disturbed()) return "the program has submitted work meanwhile";
   chosen = false;
   for (ContextCache* cache : still.caches())
-    cache->sleeping_pages().give_back(&answer.sums);
+    cache->sleeping_pages().give_back(mapped, &answer.sums);
   return {};
 }
 
@@ -123,6 +136,10 @@ std::string Attempt::save() {
 
 void Sleep::set_store(HostStore& store) {
   state_.sleeping.set_store(store);
+}
+
+void Sleep::set_mapped(MappedMemory& mapped) {
+  state_.sleeping.set_mapped(mapped);
 }
 
 SleepAnswer Sleep::go(const SleepRequest& request) {
@@ -143,7 +160,11 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   constexpr int kTries = 3;
   for (int i = 0; i < kTries; ++i) {
     answer = {};
-    Attempt attempt{state_.driver, state_.sleeping.store(), answer, {state_, request}};
+    Attempt attempt{state_.driver,
+                    state_.sleeping.store(),
+                    state_.sleeping.mapped(),
+                    answer,
+                    {state_, request}};
     try {
       why = attempt.run();
     } catch (...) {

@@ -14,6 +14,7 @@
 namespace custash {
 
 class HostStore;
+class MappedMemory;
 
 // "awake", "going to sleep", "asleep", "waking"
 const char* sleep_state_name(SleepState state);
@@ -39,6 +40,7 @@ class Sleep {
 
   // Set once, before anything sleeps.
   void set_store(HostStore& store);
+  void set_mapped(MappedMemory& mapped);
 
   SleepAnswer go(const SleepRequest& request);
   // Returns once the memory is there. Nothing happens if it is.

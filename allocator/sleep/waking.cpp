@@ -51,7 +51,8 @@ Status bring_back(Allocator::State& state, std::string* why, ContextCache** shor
     if (woken.ok())
       woken = each([&](ContextCache& cache) {
         return cache.sleeping_pages().any()
-                   ? cache.sleeping_pages().wake(state.sleeping.store(), why)
+                   ? cache.sleeping_pages().wake(
+                         state.sleeping.store(), state.sleeping.mapped(), why)
                    : Status();
       });
   } catch (...) {

@@ -23,14 +23,6 @@ struct PassedObject {
   Bytes bytes = 0;
   CUcontext context = nullptr;
   int device = 0;
-  std::uint32_t references = 1;
-  std::uint32_t mappings = 0;
-  // Of a handle:
-  bool retained = false;   // more than once
-  bool elsewhere = false;  // exported, or bound to more than an address of this process
-
-  // A release of this reference is the end of the memory.
-  [[nodiscard]] bool is_last() const { return references == 1 && mappings == 0; }
 };
 
 // Those that ended by a call that does not name them.
@@ -48,16 +40,6 @@ class PassedTable {
   void back(Kind kind, std::uint64_t object, const PassedObject& as_before) noexcept;
   Ended context_ended(CUcontext context) noexcept;
 
-  // The memory behind a handle stays until its last reference and its last mapping are gone.
-  void retained(std::uint64_t handle) noexcept;
-  // Before the driver's call, whatever comes of it.
-  void leaves(std::uint64_t handle) noexcept;
-  void leaves_at(Address address, Bytes bytes) noexcept;
-  std::optional<PassedObject> released(std::uint64_t handle) noexcept;
-  // Before the driver's call. True: where that fails, unmapped() undoes it.
-  bool mapped(Address address, std::uint64_t handle) noexcept;
-  Ended unmapped(Address address, Bytes bytes) noexcept;
-
   PassedCounts read() noexcept;
   Bytes live_on(int device) noexcept;
 
@@ -68,14 +50,11 @@ class PassedTable {
 
   void add(Kind kind, std::uint64_t number, const PassedObject& object) REQUIRES(mutex_);
   void drop(Objects::iterator at) REQUIRES(mutex_);
-  // True: this was its end.
-  bool change(std::uint64_t handle, int references, int mappings) REQUIRES(mutex_);
 
   std::array<std::atomic<std::uint64_t>, kKinds> calls_{};
   std::array<std::atomic<Bytes>, kKinds> bytes_{};
   RankedMutex mutex_{HookRank::Passed};
   Objects objects_ GUARDED_BY(mutex_);
-  std::map<Address, std::uint64_t> mappings_ GUARDED_BY(mutex_);
   std::array<std::uint64_t, kKinds> live_ GUARDED_BY(mutex_){};
   std::array<Bytes, kKinds> live_bytes_ GUARDED_BY(mutex_){};
 };

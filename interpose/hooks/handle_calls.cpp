@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Handles of memory that the program makes and maps itself. The driver serves them. custash
-// counts them, and notes which can be reached from outside of this process's addresses.
+// counts them, notes which are known outside of this process's addresses, and lets the others
+// sleep. Each call keeps the process awake, so that a handle has one number while it lasts.
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/passed_history.hpp"
+#include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/service/service.hpp"
+
+#include <vector>
 
 namespace custash::handlers {
 namespace {
@@ -18,13 +22,16 @@ using Handle = CUmemGenericAllocationHandle;
 // Calls that give memory out of this process's addresses.
 template <typename Call>
 CUresult leaving(Handle handle, Call call) {
-  if (process::core() != nullptr) passed::table().leaves(handle);
-  return call();
+  if (process::core() == nullptr) return call(handle);
+  const KeepAwake awake(process::core());
+  handle_table().stays(handle);
+  return call(handle_table().by_driver(handle));
 }
 
 template <typename Call>
 CUresult leaving_at(CUdeviceptr address, Count bytes, Call call) {
-  if (process::core() != nullptr) passed::table().leaves_at(address, bytes);
+  const KeepAwake awake(process::core());
+  if (process::core() != nullptr) handle_table().stays_at(address, bytes);
   return call();
 }
 
@@ -33,6 +40,28 @@ template <typename Call>
 CUresult bound_at(CUdeviceptr address, Count bytes, Call call) {
   if (find_block(address, nullptr) != Ownership::Foreign) return CUDA_ERROR_INVALID_VALUE;
   return leaving_at(address, bytes, call);
+}
+
+void ended(Handle handle) {
+  passed::table().ended(passed::Kind::Handle, handle);
+  passed::tell_ended(passed::Kind::Handle, handle);
+}
+
+// A handle that custash does not translate. The driver may issue a number again that the
+// program has for memory that has slept: then another one is made.
+template <typename Make>
+CUresult make_unlike(Handle* out, Make make) {
+  constexpr std::size_t kMost = 16;
+  CUresult result = make();
+  std::vector<Handle> taken;
+  while (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr &&
+         taken.size() < kMost && handle_table().is_taken(*out)) {
+    taken.push_back(*out);
+    result = make();
+  }
+  for (const Handle each : taken)
+    Status(process::core()->driver().mem_release(each)).ignore();
+  return result;
 }
 
 }  // namespace
@@ -49,6 +78,7 @@ CUresult mem_create(
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, bytes, properties, flags); });
   if (result == CUDA_SUCCESS && core != nullptr) {
+    *out = handle_table().made(*out, bytes, *properties, flags);
     passed::table().began(passed::Kind::Handle, *out, bytes, nullptr, properties->location.id);
     passed::tell_made(passed::Kind::Handle, *out, bytes);
     service::memory_was_had(*core);
@@ -62,11 +92,18 @@ CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
                      NullStream,
                      CUmemGenericAllocationHandle handle) {
   if (process::core() == nullptr) return real(handle);
-  const auto object = passed::table().released(handle);
-  if (object && object->is_last()) passed::tell_ended(passed::Kind::Handle, handle);
-  const CUresult result = real(handle);
-  if (result != CUDA_SUCCESS && object)
-    passed::table().back(passed::Kind::Handle, handle, *object);
+  const KeepAwake awake(process::core());
+  const Handle by_driver = handle_table().by_driver(handle);
+  const auto before = handle_table().released(handle);
+  const bool last = before && before->is_last();
+  if (last) ended(handle);  // before the driver issues the number again
+  const CUresult result = real(by_driver);
+  if (result == CUDA_SUCCESS || !before) return result;
+  handle_table().back(handle, *before);
+  if (last)
+    passed::table().back(passed::Kind::Handle,
+                         handle,
+                         {.bytes = before->bytes, .device = before->properties.location.id});
   return result;
 }
 
@@ -78,11 +115,14 @@ CUresult mem_map(
     Count offset,
     CUmemGenericAllocationHandle handle,
     unsigned long long flags) {
+  const KeepAwake awake(process::core());
   // Before the call: a release meanwhile must not take it for unmapped.
-  const bool noted = process::core() != nullptr && passed::table().mapped(address, handle);
+  const bool noted =
+      process::core() != nullptr && handle_table().mapped(address, bytes, offset, handle);
+  const Handle by_driver = handle_table().by_driver(handle);
   const CUresult result = hooks::retry_after_trim(
-      real, [&](auto* call) { return call(address, bytes, offset, handle, flags); });
-  if (result != CUDA_SUCCESS && noted) passed::table().unmapped(address, 1);
+      real, [&](auto* call) { return call(address, bytes, offset, by_driver, flags); });
+  if (result != CUDA_SUCCESS && noted) handle_table().unmapped(address, 1);
   return result;
 }
 
@@ -90,10 +130,25 @@ CUresult mem_unmap(Real<CUdeviceptr, Count> real,
                    NullStream,
                    CUdeviceptr address,
                    Count bytes) {
+  const KeepAwake awake(process::core());
   const CUresult result = real(address, bytes);
   if (result == CUDA_SUCCESS && process::core() != nullptr)
-    for (const auto& [kind, handle] : passed::table().unmapped(address, bytes))
-      passed::tell_ended(kind, handle);
+    for (const Handle each : handle_table().unmapped(address, bytes))
+      ended(each);
+  return result;
+}
+
+CUresult mem_set_access(Real<CUdeviceptr, Count, const CUmemAccessDesc*, Count> real,
+                        NullStream,
+                        CUdeviceptr address,
+                        Count bytes,
+                        const CUmemAccessDesc* access,
+                        Count count) {
+  const KeepAwake awake(process::core());
+  const CUresult result = hooks::retry_after_trim(
+      real, [&](auto* call) { return call(address, bytes, access, count); });
+  if (result == CUDA_SUCCESS && process::core() != nullptr)
+    handle_table().accessed(address, bytes, access, count);
   return result;
 }
 
@@ -105,7 +160,32 @@ CUresult mem_export(
     CUmemGenericAllocationHandle handle,
     CUmemAllocationHandleType type,
     unsigned long long flags) {
-  return leaving(handle, [&] { return real(out, handle, type, flags); });
+  return leaving(handle, [&](Handle by_driver) { return real(out, by_driver, type, flags); });
+}
+
+CUresult mem_import(Real<CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType> real,
+                    NullStream,
+                    CUmemGenericAllocationHandle* out,
+                    void* handle,
+                    CUmemAllocationHandleType type) {
+  return make_unlike(out, [&] {
+    return hooks::retry_after_trim(real, [&](auto* call) { return call(out, handle, type); });
+  });
+}
+
+CUresult multicast_create(Real<CUmemGenericAllocationHandle*, const void*> real,
+                          NullStream,
+                          CUmemGenericAllocationHandle* out,
+                          const void* properties) {
+  return make_unlike(out, [&] { return real(out, properties); });
+}
+
+CUresult properties_of_handle(Real<CUmemAllocationProp*, CUmemGenericAllocationHandle> real,
+                              NullStream,
+                              CUmemAllocationProp* out,
+                              CUmemGenericAllocationHandle handle) {
+  const KeepAwake awake(process::core());
+  return real(out, handle_table().by_driver(handle));
 }
 
 CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
@@ -113,11 +193,15 @@ CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
                     CUarrayMapInfo* list,
                     unsigned count,
                     CUstream stream) {
-  for (unsigned i = 0; list != nullptr && i < count && process::core() != nullptr; ++i) {
-    if (list[i].memOperationType == CU_MEM_OPERATION_TYPE_MAP)
-      passed::table().leaves(list[i].memHandle.memHandle);
+  if (list == nullptr || process::core() == nullptr) return real(list, count, stream);
+  const KeepAwake awake(process::core());
+  std::vector<CUarrayMapInfo> translated(list, list + count);
+  for (CUarrayMapInfo& each : translated) {
+    if (each.memOperationType != CU_MEM_OPERATION_TYPE_MAP) continue;
+    handle_table().stays(each.memHandle.memHandle);
+    each.memHandle.memHandle = handle_table().by_driver(each.memHandle.memHandle);
   }
-  return real(list, count, stream);
+  return real(translated.data(), count, stream);
 }
 
 CUresult multicast_bind(Real<Handle, Count, Handle, Count, Count, unsigned long long> real,
@@ -128,7 +212,9 @@ CUresult multicast_bind(Real<Handle, Count, Handle, Count, Count, unsigned long 
                         Count offset,
                         Count bytes,
                         unsigned long long flags) {
-  return leaving(handle, [&] { return real(multicast, at, handle, offset, bytes, flags); });
+  return leaving(handle, [&](Handle by_driver) {
+    return real(multicast, at, by_driver, offset, bytes, flags);
+  });
 }
 
 CUresult multicast_bind_on(
@@ -141,8 +227,9 @@ CUresult multicast_bind_on(
     Count offset,
     Count bytes,
     unsigned long long flags) {
-  return leaving(handle,
-                 [&] { return real(multicast, device, at, handle, offset, bytes, flags); });
+  return leaving(handle, [&](Handle by_driver) {
+    return real(multicast, device, at, by_driver, offset, bytes, flags);
+  });
 }
 
 CUresult multicast_bind_address(
@@ -180,8 +267,9 @@ CUresult endpoint_bind(
     cuuint64_t offset,
     cuuint64_t bytes,
     unsigned long long flags) {
-  return leaving(handle,
-                 [&] { return real(endpoint, device, at, handle, offset, bytes, flags); });
+  return leaving(handle, [&](Handle by_driver) {
+    return real(endpoint, device, at, by_driver, offset, bytes, flags);
+  });
 }
 
 CUresult endpoint_bind_address(

@@ -7,7 +7,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep/sleep.hpp"
-#include "interpose/counters/passed.hpp"
+#include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"
 
@@ -86,9 +86,11 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
                                   unsigned long long flags) {
   BlockInfo block;
   const Ownership owner = find_block(address, &block);
-  if (owner == Ownership::Foreign && process::core() != nullptr)
-    passed::table().leaves_at(address, bytes);
-  const KeepAwake awake(owner == Ownership::Live ? process::core() : nullptr);
+  const bool foreign = owner == Ownership::Foreign && process::core() != nullptr;
+  const KeepAwake awake(owner == Ownership::Live || (foreign && handle_table().any())
+                            ? process::core()
+                            : nullptr);
+  if (foreign) handle_table().stays_at(address, bytes);
   const CUresult result =
       real(out, owner == Ownership::Cached ? kNowhere : address, bytes, type, flags);
   if (owner != Ownership::Live || result != CUDA_SUCCESS) return result;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, access to peers, and cuInit.
 #include "allocator/order/context_users.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/passed_history.hpp"
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/layouts.hpp"
@@ -63,6 +65,11 @@ class PrimaryUses {
 
 constinit PrimaryUses primary_uses;
 
+// Contents of the program's own mappings are kept with a context, but do not end with it.
+Allocator* keeps_awake(Allocator* core) {
+  return handle_table().any() ? core : nullptr;
+}
+
 }  // namespace
 
 CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
@@ -76,6 +83,7 @@ CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   Allocator* const core = process::core();
   if (core == nullptr || context == nullptr) return real(context);
   const service::Pause pause;
+  const KeepAwake awake(keeps_awake(core));
   ends(*core, context);
   const CUresult result = real(context);
   has_ended(*core, context);
@@ -92,6 +100,7 @@ CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
   if (core == nullptr || from_green == nullptr || from_green(&context, green) != CUDA_SUCCESS)
     return real(green);
   const service::Pause pause;
+  const KeepAwake awake(keeps_awake(core));
   ends(*core, context);
   const CUresult result = real(green);
   has_ended(*core, context);
@@ -116,6 +125,7 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   if (context == nullptr) return real(device);
   const bool last = primary_uses.releasing(device);
   const service::Pause pause;
+  const KeepAwake awake(keeps_awake(core));
   ContextUsers* const users = last ? core->users_of(context) : nullptr;
   if (users != nullptr) users->close();
   if (last) layouts::drop();  // before another context may get the handles
@@ -134,6 +144,7 @@ CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   if (context == nullptr) return real(device);
   const service::Pause pause;
+  const KeepAwake awake(keeps_awake(core));
   primary_uses.reset(device);
   ends(*core, context);
   const CUresult result = real(device);

@@ -3,7 +3,7 @@
 // driver had allocated it alone, and cached memory as if it did not exist.
 #include "allocator/memory_limits.hpp"
 #include "allocator/sleep/sleep.hpp"
-#include "interpose/counters/passed.hpp"
+#include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/host_view.hpp"
@@ -55,10 +55,13 @@ void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
         told == address ? Allocator::Reach::Addressed : Allocator::Reach::Unnamed);
 }
 
-// The driver's answer about a block of ours needs its memory.
+// The driver's answer about a block of ours, or about memory that the program mapped, needs
+// that memory.
 template <typename Ask>
-CUresult ask_driver(Ownership owner, Ask ask) {
-  Allocator* const core = owner == Ownership::Live ? process::core() : nullptr;
+CUresult ask_driver(Ownership owner, CUdeviceptr address, Ask ask) {
+  const bool sleeps = owner == Ownership::Live ||
+                      (owner == Ownership::Foreign && handle_table().is_asleep(address));
+  Allocator* const core = sleeps ? process::core() : nullptr;
   return core == nullptr ? ask() : core->sleep_gate().while_awake(ask);
 }
 
@@ -141,7 +144,7 @@ CUresult mem_get_address_range(Real<CUdeviceptr*, Count*, CUdeviceptr> real,
   BlockInfo block;
   switch (find_any(address, &block)) {
     case Ownership::Foreign:
-      return real(base, size, address);
+      return ask_driver(Ownership::Foreign, address, [&] { return real(base, size, address); });
     case Ownership::Cached:
       return real(base, size, kNowhere);
     case Ownership::Live:
@@ -159,7 +162,7 @@ CUresult pointer_get_attribute(Real<void*, CUpointer_attribute, CUdeviceptr> rea
                                CUdeviceptr address) {
   BlockInfo block;
   const Ownership owner = find_any(address, &block);
-  const CUresult result = ask_driver(owner, [&] {
+  const CUresult result = ask_driver(owner, address, [&] {
     return real(data, attribute, owner == Ownership::Cached ? kNowhere : address);
   });
   if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && result == CUDA_SUCCESS &&
@@ -178,7 +181,7 @@ CUresult pointer_get_attributes(Real<unsigned, CUpointer_attribute*, void**, CUd
                                 CUdeviceptr address) {
   BlockInfo block;
   const Ownership owner = find_any(address, &block);
-  const CUresult result = ask_driver(owner, [&] {
+  const CUresult result = ask_driver(owner, address, [&] {
     return real(count, attributes, data, owner == Ownership::Cached ? kNowhere : address);
   });
   // The driver returns an address that it does not know as a host pointer, so the program must
@@ -211,9 +214,13 @@ CUresult retain_allocation_handle(Real<CUmemGenericAllocationHandle*, void*> rea
                                   void* address) {
   const auto at = reinterpret_cast<CUdeviceptr>(address);
   if (find_block(at, nullptr) != Ownership::Foreign) return CUDA_ERROR_INVALID_VALUE;
+  const KeepAwake awake(process::core());
   const CUresult result = real(out, address);
-  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
-    passed::table().retained(*out);
+  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr) {
+    *out = handle_table().of_program(*out);
+    handle_table().retained(*out);
+    handle_table().stays_at(at, 1);
+  }
   return result;
 }
 

@@ -6,17 +6,33 @@
 #include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "interpose/hooks/engines.hpp"
+#include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/real/dlsym.hpp"
+
+#include <string_view>
 
 #include <dlfcn.h>
 
 namespace custash::handlers {
 namespace {
 
-void replace(CUresult result, void** out) {
+constexpr int kNewestKnown = 13050;  // the CUDA version whose entry points are all in the table
+
+// Newer functions may take handles, which custash could not translate.
+void note_stranger(const char* name) {
+  const std::string_view text = name;
+  if (text.starts_with("cuMem") || text.starts_with("cuMulticast") ||
+      text.starts_with("cuLogicalEndpoint"))
+    handle_table().all_stay();
+}
+
+void replace(CUresult result, const char* name, int version, void** out) {
   if (result != CUDA_SUCCESS || out == nullptr || *out == nullptr) return;
-  if (void* const ours = real::wrapper_of(*out)) *out = ours;
+  if (void* const ours = real::wrapper_of(*out))
+    *out = ours;
+  else if (version > kNewestKnown && name != nullptr)
+    note_stranger(name);
 }
 
 }  // namespace
@@ -28,7 +44,7 @@ CUresult get_proc_address(Real<const char*, void**, int, cuuint64_t> real,
                           int version,
                           cuuint64_t flags) {
   const CUresult result = real(name, out, version, flags);
-  replace(result, out);
+  replace(result, name, version, out);
   return result;
 }
 
@@ -40,7 +56,7 @@ CUresult get_proc_address_v2(Real<const char*, void**, int, cuuint64_t, void*> r
                              cuuint64_t flags,
                              void* status) {
   const CUresult result = real(name, out, version, flags, status);
-  replace(result, out);
+  replace(result, name, version, out);
   return result;
 }
 

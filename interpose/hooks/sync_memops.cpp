@@ -5,7 +5,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep/sleep.hpp"
-#include "interpose/counters/passed.hpp"
+#include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/sync_memops.hpp"
 #include "interpose/process/peer_clients.hpp"
@@ -116,7 +116,7 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   if (owner == Ownership::Foreign || value == nullptr ||
       attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
     if (core != nullptr)
-      passed::table().leaves_at(address, 1);  // the attribute may stay with the memory
+      handle_table().stays_at(address, 1);  // the attribute may stay with the memory
     return real(value, attribute, address);
   }
   if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;

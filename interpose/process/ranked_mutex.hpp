@@ -34,6 +34,7 @@ enum class HookRank {
   HostRanges,
   SyncMemops,
   Passed,
+  Handles,
   Guards,
   Streams,
   GuardFindings

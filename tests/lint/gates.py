@@ -21,7 +21,10 @@ BY_KIND = {
 # What handlers call in their turn.
 HELPERS = (("interpose/hooks/launch.cpp", "submit_from", "Submission"),
            ("interpose/hooks/capture_calls.cpp", "begin", "capture_begins("),
-           ("interpose/hooks/sync_memops.cpp", "let_cards_reach", ".wake("))
+           ("interpose/hooks/sync_memops.cpp", "let_cards_reach", ".wake("),
+           ("interpose/hooks/handle_calls.cpp", "leaving", "KeepAwake"),
+           ("interpose/hooks/handle_calls.cpp", "leaving_at", "KeepAwake"),
+           ("interpose/hooks/handle_calls.cpp", "bound_at", "leaving_at("))
 # Handlers that pass it: what they call to that end.
 PASSES = {
     "launch_kernel_ex": "hooks::submit<",
@@ -48,8 +51,23 @@ PASSES = {
     "primary_set_flags": "let_cards_reach(",
     "handle_for_address_range": "KeepAwake",
     "ipc_get_mem_handle": "ipc::",
+    "mem_get_address_range": "ask_driver(",
+    "retain_allocation_handle": "KeepAwake",
+    "mem_release": "KeepAwake",
+    "mem_map": "KeepAwake",
+    "mem_unmap": "KeepAwake",
+    "mem_set_access": "KeepAwake",
+    "mem_export": "leaving(",
+    "properties_of_handle": "KeepAwake",
+    "map_arrays": "KeepAwake",
+    "multicast_bind": "leaving(",
+    "multicast_bind_on": "leaving(",
+    "multicast_bind_address": "bound_at(",
+    "multicast_bind_address_on": "bound_at(",
+    "endpoint_bind": "leaving(",
+    "endpoint_bind_address": "leaving_at(",
 }
-OWN = "memory that the program holds by handles itself does not sleep"
+OWN = "arrays and memory of other interfaces do not sleep, and a new handle has no contents"
 HOST = "host memory does not sleep"
 ALLOCATES = "touches no contents; where the device has no room, the core wakes the process first"
 FREES = "blocks of a sleeping page are freed without its memory"
@@ -76,13 +94,8 @@ REASONS = {
     "device_set_mem_pool": POOL, "mem_set_mem_pool": POOL, "pool_set_attribute": POOL, "pool_set_access": POOL,
     "pool_create": POOL, "pool_destroy": POOL, "pool_trim": POOL, "pool_get_attribute": POOL,
     "pool_export_pointer": POOL,
-    "cuMemGetAllocationPropertiesFromHandle": ASKS,
-    "mem_release": OWN, "mem_unmap": OWN, "mem_map": OWN, "mem_export": OWN,
-    "map_arrays": OWN, "array_destroy": OWN,
-    "mipmap_destroy": OWN, "external_destroy": OWN, "multicast_bind": OWN, "multicast_bind_on": OWN,
-    "multicast_bind_address": OWN, "multicast_bind_address_on": OWN, "endpoint_bind": OWN,
-    "endpoint_bind_address": OWN, "retain_allocation_handle": OWN, "cuMemSetAccess": OWN,
-    "cuMemImportFromShareableHandle": OWN, "cuExternalMemoryGetMappedBuffer": OWN,
+    "array_destroy": OWN, "mipmap_destroy": OWN, "external_destroy": OWN, "mem_import": OWN, "multicast_create": OWN,
+    "cuExternalMemoryGetMappedBuffer": OWN,
     "end_capture": "a capture keeps the process awake until it has ended",
     "graph_create": ASKS, "graph_clone": "nodes hold addresses already", "graph_destroy": LIFE,
     "graph_exec_destroy": LIFE,
@@ -91,7 +104,6 @@ REASONS = {
     "cuGreenCtxCreate": LIFE, "cuGreenCtxStreamCreate": LIFE, "cuCtxCreate_v2": LIFE, "cuCtxCreate_v3": LIFE,
     "cuCtxCreate_v4": LIFE, "cuCtxSetLimit": LIFE,
     "peer_enable": "waking gives all accessors access, also those that came meanwhile",
-    "mem_get_address_range": "custash answers for its blocks without the driver",
     "mem_get_info": "counts sleeping memory as used",
     "ipc_open_mem_handle": "the exporter wakes; memory opened from others does not sleep here",
     "ipc_close_mem_handle": "memory opened from others does not sleep here",
@@ -145,7 +157,9 @@ def self_test():
             "#define AWAKE_HOOK(x) hooks::while_awake(x)\n\nCUresult submit(int) {\n  Submission submission(x);\n}\n"
             "CUresult while_awake(int) {\n  KeepAwake awake(x);\n}\n"
             "CUresult begin(int) {\n  capture_begins(x);\n}\nCUresult submit_from(int) {\n  Submission s(x);\n}\n"
-            "void let_cards_reach(int) {\n  Sleep(x).wake();\n}\n")
+            "void let_cards_reach(int) {\n  Sleep(x).wake();\n}\n"
+            "CUresult leaving(int) {\n  KeepAwake awake(x);\n}\nCUresult leaving_at(int) {\n  KeepAwake awake(x);\n}\n"
+            "CUresult bound_at(int) {\n  return leaving_at(x);\n}\n")
     assert not problems_of(sound, lambda _: code, hooks), problems_of(sound, lambda _: code, hooks)
     for definition in (sound + "MEMORY(cuNew, One, Other, new_handler, (), ())\n", sound + "RELIEF(cuNew, One, (), ())\n",
                        sound.replace("MEMORY(cuX, One, Other, mem_free, (), ())\n", "")):

@@ -101,6 +101,10 @@ struct copy3 {
   X(cuMemAddressReserve, (address*, size_t, size_t, address, address))     \
   X(cuMemMap, (address, size_t, size_t, address, address))                 \
   X(cuMemSetAccess, (address, size_t, const int*, size_t))                 \
+  X(cuMemUnmap, (address, size_t))                                         \
+  X(cuMemRetainAllocationHandle, (address*, void*))                        \
+  X(cuMemExportToShareableHandle, (void*, address, int, address))          \
+  X(cuMemGetAllocationPropertiesFromHandle, (struct property*, address))   \
   X(cuMemAllocPitch_v2, (address*, size_t*, size_t, size_t, unsigned))     \
   X(cuArrayCreate_v2, (void**, const struct array2*))                      \
   X(cuArray3DCreate_v2, (void**, const struct array3*))                    \
@@ -301,6 +305,16 @@ static void map_pieces(size_t bytes, int pieces) {
   add(code, at, bytes * (size_t)pieces);
 }
 
+/* The whole of a handle, at an address of its own. */
+static void map_it(address handle, size_t bytes) {
+  const int access[3] = {1, 0, 3};
+  address at = 0;
+  int code = cuMemAddressReserve(&at, bytes, 0, 0, 0);
+  if (code == 0) code = cuMemMap(at, bytes, 0, handle, 0);
+  if (code == 0) code = cuMemSetAccess(at, bytes, access, 1);
+  add(code, at, bytes);
+}
+
 /* An array by its sides and channels: in the first form of any format, in the second of floats
  * with a depth or layers, in the third with levels. */
 static void make_array(const char* word, const char* rest) {
@@ -381,10 +395,28 @@ static int obey(char* line) {
     const int code = cuMemAllocPitch_v2(&at, &pitch, (size_t)a, (size_t)b, 4);
     add(code, at, (size_t)b * pitch);
   } else if (!strcmp(word, "create")) {
-    const struct property what = {1, 0, 1, (int)b, NULL, {0}};
+    const struct property what = {1, (int)c, 1, (int)b, NULL, {0}};
     address handle = 0;
     const int code = cuMemCreate(&handle, (size_t)a, &what, 0);
     add(code, handle, (size_t)a);
+  } else if (!strcmp(word, "map")) {
+    map_it(memory[n], sizes[n]);
+  } else if (!strcmp(word, "unmap")) {
+    printf("%d\n", cuMemUnmap(memory[n], sizes[n]));
+  } else if (!strcmp(word, "retain")) {
+    address handle = 0;
+    const int code = cuMemRetainAllocationHandle(&handle, (void*)memory[n]);
+    add(code, handle, sizes[n]);
+  } else if (!strcmp(word, "export_handle")) {
+    int fd = -1;
+    const int code = cuMemExportToShareableHandle(&fd, memory[n], 1, 0);
+    if (code == 0) close(fd);
+    printf("%d\n", code);
+  } else if (!strcmp(word, "properties")) {
+    struct property what;
+    memset(&what, 0, sizeof what);
+    const int code = cuMemGetAllocationPropertiesFromHandle(&what, memory[n]);
+    printf("%d %d %d\n", code, what.location, what.device);
   } else if (!strcmp(word, "pieces")) {
     map_pieces((size_t)a, (int)b);
   } else if (!strcmp(word, "release")) {

@@ -347,6 +347,64 @@ class Sleep(Case):
                 self.assertEqual(first.ok("check 0 7"), ["0"])
                 self.assertEqual(self.files_of(first, folder), [])
 
+    def test_memory_that_the_program_mapped_sleeps_too(self):
+        """As llama.cpp maps (one handle, kept) and as PyTorch's expandable segments do (pieces, released)."""
+        first, second = self.actor(), self.actor()
+        handle = first.number(f"create {20 * MIB}")
+        whole, pieces = first.number(f"map {handle}"), first.number(f"pieces {2 * MIB} 20")
+        first.ok(f"fill {whole} 7")
+        first.ok(f"fill {pieces} 9")
+        for turn in range(20):
+            with self.subTest(turn):
+                self.put_to_sleep(first)
+                self.assertEqual(look(first.pid)["devices"][0]["asleep_bytes"], 60 * MIB)
+                other = second.number(f"alloc {100 * MIB}")
+                second.ok(f"free {other}")
+                second.ok("empty")
+                if turn % 4 == 0:  # a query wakes it, too
+                    self.assertEqual(first.ok(f"attribute {whole} 2"), ["2"])
+                    self.assertEqual(look(first.pid)["sleep"], "awake")
+                self.assertEqual(first.ok(f"check {whole} 7"), ["0"])
+                self.assertEqual(first.ok(f"check {pieces} 9"), ["0"])
+                self.assertEqual(first.ok(f"properties {handle}"), ["1", "0"])
+        again = first.number(f"create {2 * MIB}")
+        first.ok(f"map {again}")
+        self.put_to_sleep(first)
+        first.ok(f"unmap {whole}")  # wakes it
+        for each in (handle, again):
+            first.ok(f"release {each}")
+        self.assertEqual(first.ok(f"check {pieces} 9"), ["0"])
+        first.ok(f"unmap {pieces}")
+        self.assertEqual(first.quit(), 0)
+
+    def test_what_the_program_shares_of_its_mappings_stays_awake(self):
+        for how, stays in (("export_handle {handle}", 30), ("retain {memory}", 30), ("map {handle}", 30),
+                           ("dmabuf {memory} 4096", 30), ("properties {handle}", 0)):
+            with self.subTest(how):
+                actor = self.actor()
+                other = actor.number(f"map {actor.number(f'create {10 * MIB}')}")
+                actor.ok(f"fill {other} 1")
+                handle = actor.number(f"create {30 * MIB} 0 1")
+                memory = actor.number(f"map {handle}")
+                actor.ok(how.format(handle=handle, memory=memory))
+                done = custash("sleep", actor.pid)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertEqual(f"{stays} MiB that the program mapped and shares, or maps in parts" in done.stdout, stays != 0, done.stdout)
+                self.assertIn(f"{40 - stays} MiB asleep", done.stdout)
+                self.assertEqual(actor.quit(), 0)
+
+    def test_a_context_that_ends_takes_no_mapping_of_the_program_with_it(self):
+        actor = self.actor()
+        context = actor.ok("context 0")[0]
+        actor.ok(f"alloc {MIB}")
+        handle = actor.number(f"create {10 * MIB}")
+        memory = actor.number(f"map {handle}")
+        actor.ok(f"fill {memory} 3")
+        self.put_to_sleep(actor)
+        actor.ok(f"destroy {context}")
+        actor.ok("device 0")
+        self.assertEqual(actor.ok(f"check {memory} 3"), ["0"])
+
     def test_a_forked_child_keeps_its_own_file_under_the_number_of_ours(self):
         with tempfile.TemporaryDirectory() as folder:
             first = self.filled(conf=f",sleep_memory:0,sleep_dir:{folder}")

@@ -19,72 +19,10 @@ CUcontext context(std::uintptr_t number) {
 
 }  // namespace
 
-TEST_CASE("a handle lives until its references and its mappings are gone", "[unit][passed]") {
-  PassedTable table;
-  table.began(Kind::Handle, 7, 2_MiB, nullptr);
-  CHECK(of(table, Kind::Handle).live == 1);
-  CHECK(of(table, Kind::Handle).live_bytes == 2_MiB);
-  table.mapped(16_MiB, 7);
-  table.mapped(32_MiB, 7);
-  CHECK(table.released(7));
-  CHECK(of(table, Kind::Handle).live == 1);
-  table.unmapped(16_MiB, 2_MiB);
-  CHECK(of(table, Kind::Handle).live == 1);
-  table.unmapped(32_MiB, 2_MiB);
-  CHECK(of(table, Kind::Handle).live == 0);
-  CHECK(of(table, Kind::Handle).live_bytes == 0);
-  CHECK(of(table, Kind::Handle).calls == 1);
-  CHECK(of(table, Kind::Handle).bytes == 2_MiB);
-}
-
-TEST_CASE("one unmap ends all mappings in its range and no other", "[unit][passed]") {
-  PassedTable table;
-  for (std::uint64_t i = 1; i <= 4; ++i) {
-    table.began(Kind::Handle, i, 2_MiB, nullptr);
-    table.mapped(i * 2_MiB, i);
-    CHECK(table.released(i));
-  }
-  table.unmapped(4_MiB, 4_MiB);
-  CHECK(of(table, Kind::Handle).live == 2);
-  table.unmapped(2_MiB, 8_MiB);
-  CHECK(of(table, Kind::Handle).live == 0);
-}
-
-TEST_CASE("a retained handle has one more reference", "[unit][passed]") {
-  PassedTable table;
-  table.began(Kind::Handle, 7, 2_MiB, nullptr);
-  table.retained(7);
-  CHECK(table.released(7));
-  CHECK(of(table, Kind::Handle).live == 1);
-  CHECK(table.released(7));
-  CHECK(of(table, Kind::Handle).live == 0);
-  CHECK_FALSE(table.released(7));
-  table.retained(8);  // not the program's own
-  table.mapped(2_MiB, 8);
-  CHECK(of(table, Kind::Handle).live == 0);
-}
-
-TEST_CASE("memory that leaves the process's addresses is marked", "[unit][passed]") {
-  PassedTable table;
-  for (std::uint64_t i = 1; i <= 4; ++i) {
-    table.began(Kind::Handle, i, 2_MiB, nullptr);
-    table.mapped(i * 2_MiB, i);
-  }
-  table.leaves(1);
-  table.leaves_at(5_MiB, 2_MiB);  // of the second, from its middle on, and of the third
-  table.retained(4);
-  for (std::uint64_t i = 1; i <= 4; ++i) {
-    const auto handle = table.released(i);
-    REQUIRE(handle);
-    CHECK(handle->elsewhere == (i != 4));
-    CHECK(handle->retained == (i == 4));
-  }
-}
-
 TEST_CASE("what the driver refuses to end lives on", "[unit][passed]") {
   PassedTable table;
   table.began(Kind::Handle, 7, 2_MiB, nullptr);
-  const auto handle = table.released(7);
+  const auto handle = table.ended(Kind::Handle, 7);
   REQUIRE(handle);
   table.back(Kind::Handle, 7, *handle);
   CHECK(of(table, Kind::Handle).live == 1);

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// HandleTable: the memory that the program makes by handles (cuMemCreate) and maps itself. The
+// driver serves it; custash knows how much there is, and puts what nobody else knows to sleep.
+// Memory that has slept comes back under another handle, so from then on the program's numbers
+// are translated. State: a table behind its own lock, never held across a call.
+#pragma once
+
+#include "allocator/memory/mapped_memory.hpp"
+#include "interpose/process/ranked_mutex.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <cuda.h>
+
+namespace custash {
+
+class HandleTable final : public MappedMemory {
+ public:
+  using Number = CUmemGenericAllocationHandle;
+
+  struct Handle {
+    Bytes bytes = 0;
+    CUmemAllocationProp properties{};
+    unsigned long long flags = 0;
+    Number by_driver = 0;  // its number there
+    std::uint32_t references = 1;
+    std::uint32_t mappings = 0;
+    bool stays = false;  // known outside of this process's addresses, or by several references
+
+    // A release of this reference is the end of the memory.
+    [[nodiscard]] bool is_last() const { return references == 1 && mappings == 0; }
+  };
+
+  // The driver made it: the number by which the program will know it.
+  Number made(Number by_driver,
+              Bytes bytes,
+              const CUmemAllocationProp& properties,
+              unsigned long long flags) noexcept;
+  // The driver's number for the program's, and the reverse. Others are the same.
+  Number by_driver(Number number) noexcept;
+  Number of_program(Number by_driver) noexcept;
+  // The program has a handle of this number, which the driver knows by another.
+  bool is_taken(Number by_driver) noexcept;
+
+  // The memory behind a handle stays until its last reference and its last mapping are gone.
+  void retained(Number number) noexcept;
+  // Before the driver's call. If that fails, back() undoes it.
+  std::optional<Handle> released(Number number) noexcept;
+  void back(Number number, const Handle& as_before) noexcept;
+  // Before the driver's call. True: if that fails, unmapped() undoes it.
+  bool mapped(Address address, Bytes bytes, Bytes offset, Number number) noexcept;
+  // Those that ended.
+  std::vector<Number> unmapped(Address address, Bytes bytes) noexcept;
+  void accessed(Address address,
+                Bytes bytes,
+                const CUmemAccessDesc* access,
+                std::size_t count) noexcept;
+
+  // Before the driver's call, whatever comes of it: somebody else knows the memory.
+  void stays(Number number) noexcept;
+  void stays_at(Address address, Bytes bytes) noexcept;
+
+  // The program may pass handles to a function that custash does not know.
+  void all_stay() noexcept { all_stay_.store(true); }
+
+  // The address has memory of the program's that sleeps.
+  bool is_asleep(Address address) noexcept;
+
+  [[nodiscard]] bool any() const { return any_.load(); }
+
+  // ---- MappedMemory.
+  std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) override;
+  void left(const MappedRange& range) override;
+  void returned(const MappedRange& range) override;
+
+  void reset_lock_after_fork() { mutex_.reset_after_fork(); }
+
+ private:
+  struct Mapping {
+    Number number = 0;
+    Bytes bytes = 0;
+    bool whole = false;
+    bool asleep = false;
+    std::vector<CUmemAccessDesc> access;
+  };
+
+  [[nodiscard]] bool may_leave(const Mapping& mapping, const Handle& handle) const
+      REQUIRES(mutex_);
+  // True: this was its end.
+  bool change(Number number, int references, int mappings) REQUIRES(mutex_);
+  void count_strangers() REQUIRES(mutex_);
+  std::map<Address, Mapping>::iterator mapping_at(Address address) REQUIRES(mutex_);
+
+  RankedMutex mutex_{HookRank::Handles};
+  std::map<Number, Handle> handles_ GUARDED_BY(mutex_);
+  std::map<Address, Mapping> mappings_ GUARDED_BY(mutex_);
+  // How many handles the driver does not know by the program's number. Order: none; a thread
+  // that has a number of the program's got it from one that saw the count.
+  std::atomic<std::size_t> strangers_{0};
+  std::atomic<bool> any_{false};
+  std::atomic<bool> all_stay_{false};
+};
+
+// The process's. Never destroyed.
+HandleTable& handle_table() noexcept;
+
+}  // namespace custash
