@@ -120,6 +120,7 @@ class Doctor(Case):
     def test_options_that_do_nothing_beside_another_are_told(self):
         for conf, said in (("sleep_after:5,control:false", ["sleep_after needs control:true"]),
                            ("sleep_after:5,deep_trim_after:1,backing:driver", ["sleep_after needs mapped pages", "deep_trim_after needs mapped pages"]),
+                           ("sleep_dir:/nonexistent", ["sleep_dir:/nonexistent: No such file or directory"]),
                            ("sleep_after:5,deep_trim_after:1", []), ("turns:5", ["option 'turns' was removed and does nothing: run such programs one after the "
                                                                                     "other, or let the idle one sleep (sleep_after)"]), ("control:false", [])):
             findings = self.doctor(CUSTASH_CONF=conf)["CUSTASH_CONF"]

@@ -6,7 +6,7 @@ import random
 
 MIB = 1 << 20
 SEGMENT = 24 * MIB
-STEPS = (512, 4096, 65536, MIB, 6 * MIB)
+STEPS = (512, 65536, 384 << 10, MIB, 2 * MIB, 4 * MIB)
 STREAMS = (0, 1, 0x7F0000001000, 0x7F0000002000)
 
 
@@ -119,12 +119,17 @@ def training(events, name="train --steps 100", seed=1, leak=1, cache=0):
     scratch = program.stack("/usr/lib/libcublas.so.13|cublasLtMatmul", "Linear::multiply", "Model::forward", "step", "train", "main")
     losses, release = program.stack("append", "log_loss", "train", "main"), program.stack("free_all", "Model::backward", "step", "train", "main")
     keys = program.stack("allocate", "Cache::remember", "Attention::forward", "Model::forward", "step", "train", "main")
+
+    def size(*steps):
+        """Nearly what is handed out, so that rounding does not matter."""
+        return chance.choice(steps) * MIB - chance.randrange(20_000)
+
     for stack in weights:
-        program.allocate(chance.randrange(2 * MIB, 6 * MIB), stack)
+        program.allocate(size(2, 4), stack)
     while len(program.events) < events - 4 * layers:
         held = []
         for stack in forward:
-            held.append(program.allocate(chance.randrange(MIB // 2, 6 * MIB), stack, STREAMS[stack % len(STREAMS)]))
+            held.append(program.allocate(size(1, 2, 4), stack, STREAMS[stack % len(STREAMS)]))
             program.release(program.allocate(chance.randrange(1, 60_000), scratch, STREAMS[1]), scratch)
         for _ in range(leak):
             program.allocate(400, losses)

@@ -18,7 +18,7 @@ DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.absp
 def main(command):
     with tempfile.TemporaryDirectory() as folder:
         paths = []
-        for name, cache in (("before", 0), ("after", 300_000)):
+        for name, cache in (("before", 0), ("after", 390_000)):
             paths.append(os.path.join(folder, name + ".json"))
             with open(paths[-1], "w", encoding="utf-8") as file:
                 json.dump(made_snapshot.training(3000, name="python3 train.py", cache=cache), file)

@@ -4,8 +4,10 @@
 #include "tools/command/doctor/examine.hpp"
 #include "tools/conf.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -23,8 +25,14 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Options that do nothing beside another one.
+// Options that do nothing beside another one, or here.
 void examine_idle_options(const Config& config, Findings* findings) {
+  if (!config.sleep_dir.empty() && access((config.sleep_dir + "/.").c_str(), W_OK | X_OK) != 0)
+    findings->push_back({Level::Warning,
+                         "CUSTASH_CONF",
+                         "sleep_dir:" + config.sleep_dir + ": " + std::strerror(errno),
+                         "Create that folder, or name another: only what fits into "
+                         "sleep_memory can sleep without it."});
   const bool has_service = config.control;
   const bool has_pages = config.backing != Backing::Driver && config.caching != Caching::Never;
   if (has_service && has_pages) return;
