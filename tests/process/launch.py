@@ -65,6 +65,17 @@ class Launch(Case):
                               env=environment(False, CUSTASH_SIM="devices=1"))
         self.assertIn("LD_PRELOAD=" + os.path.realpath(PATHS.library), done.stdout, done.stderr)
 
+    def test_a_launcher_inside_another_has_the_reports(self):
+        program = self.built("cuda", source=WITH_CUDA)
+        inner = [PATHS.command, "run", "--lib", PATHS.library]
+        for words, said in (([], "custash: device 0: 1 allocations, 1 frees;"),
+                            (["--summary"], "custash: a custash command inside this one has the reports: no summary\n")):
+            done = self.custash("run", "--summary", "--", *inner, *words, "--", program)
+            self.assertEqual(done.returncode, 7)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(done.stderr.count("custash: device 0: 1 allocations"), 1)
+            self.assertNotIn("no process reported", done.stderr)
+
     def test_a_sanitizer_s_runtime_comes_first(self):
         for sanitizer, runtime in (("address", "libasan.so"), ("thread", "libtsan.so"), ("leak", "liblsan.so")):
             app = self.built("app", "-fsanitize=" + sanitizer)

@@ -233,8 +233,10 @@ class Launch {
     }
     if (!wanted_.leaks && !wanted_.summary && wanted_.history.empty() && recording_.empty())
       return outcome.passed;  // the checkers have said it
-    std::string line = wanted_.off.empty() ? "no process reported the use of CUDA:"
-                                           : wanted_.off + ": 0 allocations served:";
+    std::string line = !wanted_.off.empty() ? wanted_.off + ": 0 allocations served:"
+                       : folder->has_inner()
+                           ? "a custash command inside this one has the reports:"
+                           : "no process reported the use of CUDA:";
     if (!recording_.empty()) line += " nothing recorded in " + run::shown(recording_) + ",";
     if (!wanted_.history.empty()) line += " " + run::shown(wanted_.history) + " not written,";
     if (wanted_.leaks) line += " no list of leaks,";

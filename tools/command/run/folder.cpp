@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/run/folder.hpp"
 
+#include "interpose/history/ledger.hpp"
 #include "interpose/process/live_page.hpp"
 
 #include <cerrno>
@@ -23,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "custash-run.";
+constexpr const char* kInner = "/inner";  // a mark
 
 std::vector<std::string> places() {
   std::vector<std::string> out{"/dev/shm"};
@@ -67,6 +69,14 @@ bool is_stale(const std::string& name) {
   return live::start_of(pid) != started;
 }
 
+// The folder of the launcher that has started this one; empty if there is none.
+std::string outer_folder() {
+  const char* const text = std::getenv(ledger::kLauncher);
+  char folder[200] = "";
+  if (text == nullptr || std::sscanf(text, "%*s %*d %*u %199[^\n]", folder) != 1) return "";
+  return is_ours(folder) ? folder : "";
+}
+
 bool take_number(const char** at, const char* end, int* out) {
   const auto read = std::from_chars(*at, end, *out);
   *at = read.ptr;
@@ -84,6 +94,8 @@ Folder::Folder() {
     std::string path = place + "/" + name;
     if (mkdtemp(path.data()) == nullptr) continue;  // of mode 0700
     path_ = path;
+    if (const std::string outer = outer_folder(); !outer.empty())
+      (void)mkdir((outer + kInner).c_str(), S_IRWXU);
     return;
   }
   throw std::runtime_error("no folder for the report's data can be made in /dev/shm or /tmp: " +
@@ -92,6 +104,10 @@ Folder::Folder() {
 
 Folder::~Folder() {
   remove_folder(path_);
+}
+
+bool Folder::has_inner() const {
+  return access((path_ + kInner).c_str(), F_OK) == 0;
 }
 
 std::vector<std::string> Folder::names() const {

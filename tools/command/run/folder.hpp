@@ -29,6 +29,10 @@ class Folder {
 
   [[nodiscard]] std::vector<LedgerName> ledgers() const;
 
+  // Whether a launcher inside this one has made a folder of its own, which has the reports
+  // then.
+  [[nodiscard]] bool has_inner() const;
+
   // Of all files in it.
   [[nodiscard]] std::vector<std::string> names() const;
 
