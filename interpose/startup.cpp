@@ -13,8 +13,8 @@
 #include "interpose/hooks/engines.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/host_ranges.hpp"
-#include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/layouts.hpp"
+#include "interpose/hooks/parameters.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
@@ -23,7 +23,6 @@
 #include "interpose/process/descriptors.hpp"
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/life.hpp"
-#include "interpose/process/log_file.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/peer_clients.hpp"
 #include "interpose/real/dlsym.hpp"
@@ -31,7 +30,6 @@
 #include "interpose/reports/driver_calls.hpp"
 #include "interpose/reports/dumps.hpp"
 #include "interpose/reports/launcher.hpp"
-#include "interpose/reports/summary.hpp"
 #include "interpose/service/live.hpp"
 #include "interpose/service/neighbours.hpp"
 #include "interpose/service/verbs.hpp"
@@ -96,7 +94,6 @@ void before_exit() {
   launcher::finish(core);
   if (checks != nullptr) checks->print();
   observe::end(observe::Watcher::Nvtx);  // before the tool ends with the process
-  if (core.config().summary && !launcher::takes(launcher::Report::Summary)) print_summary(core);
   dumps::at_exit(core);
 }
 

@@ -4,7 +4,7 @@
 #include "allocator/base/log.hpp"
 #include "interpose/api/control.hpp"
 #include "interpose/history/history.hpp"
-#include "interpose/history/leaks.hpp"
+#include "interpose/history/leak_text.hpp"
 #include "interpose/history/snapshot.hpp"
 #include "interpose/history/snapshot_form.hpp"
 

@@ -5,9 +5,9 @@
 #include "interpose/check/check_time.hpp"
 #include "interpose/check/observers.hpp"
 #include "interpose/hooks/host_view.hpp"
-#include "interpose/hooks/row_forms.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"
+#include "interpose/real/entry_points.hpp"
 // clang-format on
 
 #include <type_traits>

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/check/checks.hpp"
-
 #include "interpose/build_id.hpp"
 #include "interpose/check/call.hpp"
 #include "interpose/check/check_time.hpp"
+#include "interpose/check/core_table.hpp"
 #include "interpose/check/graph_uses.hpp"
 #include "interpose/check/guard_findings.hpp"
 #include "interpose/check/guard_report.hpp"
 #include "interpose/check/guarded_memory.hpp"
-#include "interpose/check/host_faults.hpp"
 #include "interpose/check/stream_report.hpp"
 
 namespace custash {

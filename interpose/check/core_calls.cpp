@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Of libcustash-check.so alone: libcustash.so's functions under their own names. Each calls
 // through the table. (The static form is linked with the functions themselves.)
-#include "interpose/check/checks.hpp"
 #include "interpose/check/core_table.hpp"
 
 #define SELF(Class, ...) (const_cast<Class&>(*this) __VA_OPT__(, ) __VA_ARGS__)  // NOLINT

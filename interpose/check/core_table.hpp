@@ -19,15 +19,14 @@
 #include "interpose/history/stacks.hpp"
 #include "interpose/history/symbols.hpp"
 #include "interpose/hooks/host_view.hpp"
-#include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
-#include "interpose/hooks/row_forms.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/check_library.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/real/entry_points.hpp"
 #include "interpose/reports/launcher.hpp"
 #include "pinned/host_cache.hpp"
 #include "pinned/host_reclaim.hpp"
@@ -57,4 +56,9 @@ inline void prepare_unwinder() {
 using OpenChecks = const CheckLibrary*(const CoreTable* core);
 inline constexpr const char* kOpenChecks = "custash_open_checks";
 
+// In libcustash-check.so: libcustash.so's, which outlives it.
+inline const CoreTable* core_table = nullptr;
+
 }  // namespace custash
+
+extern "C" __attribute__((visibility("default"))) custash::OpenChecks custash_open_checks;

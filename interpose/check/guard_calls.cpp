@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/check/guard_calls.hpp"
+#include "interpose/check/observers.hpp"
 // clang-format on
 #include "interpose/check/guard_report.hpp"
 #include "interpose/check/guarded_memory.hpp"
 #include "interpose/hooks/host_view.hpp"
-#include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"

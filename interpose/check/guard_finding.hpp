@@ -6,6 +6,7 @@
 #include "interpose/check/guard_book.hpp"
 #include "interpose/process/json.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,5 +51,17 @@ const char* name_of(Source source);
 // Lines that begin with "custash: ".
 std::string text_of(const GuardFinding& finding);
 void write_json(const GuardFinding& finding, JsonWriter* out);
+
+// ---- Which blocks a fault of a kernel may be about: guard_suspects.cpp.
+
+// How the address lies to the block.
+Kind kind_at(const Near& near);
+
+// The blocks that work in flight names. One that was freed before comes first.
+std::vector<Suspect> suspects_in_flight(const GuardBook& book);
+
+// For a fault at one of these bytes: the freed block that lay there. Else the nearest block of
+// those that work in flight names, and one that lies nearer still.
+std::vector<Suspect> suspects_at(const GuardBook& book, Address address, Bytes bytes);
 
 }  // namespace custash::guards

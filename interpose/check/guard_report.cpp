@@ -2,9 +2,9 @@
 #include "interpose/check/guard_report.hpp"
 
 #include "allocator/base/log.hpp"
+#include "interpose/check/guard_finding.hpp"
 #include "interpose/check/guard_findings.hpp"
 #include "interpose/check/guard_owners.hpp"
-#include "interpose/check/guard_suspects.hpp"
 #include "interpose/check/guarded_memory.hpp"
 #include "interpose/check/kernel_log.hpp"
 #include "interpose/process/process.hpp"

@@ -45,4 +45,10 @@ void host_fault(Address address, const char* access, stacks::Word called_from) n
 // A call has answered with an error of the device. The first one alone is reported.
 void fault(CUresult code) noexcept;
 
+// The host's own accesses to guarded pinned memory, outside of a buffer or after its free, end
+// in SIGSEGV. The handler reports such a one and passes it on: the program ends or goes on as
+// it would without custash. A handler that the program sets later hides this one. From now on.
+// False: the system refuses.
+bool heed_host_faults() noexcept;
+
 }  // namespace custash::guards

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/check/guard_suspects.hpp"
+#include "interpose/check/guard_finding.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/check/host_faults.hpp"
 
 #include "interpose/check/guard_report.hpp"
 #include "interpose/process/process.hpp"

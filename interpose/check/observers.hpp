@@ -6,13 +6,40 @@
 // observer, write the class in a header and name it in `Observers`.
 #pragma once
 
-#include "interpose/check/guard_calls.hpp"
-#include "interpose/check/stream_calls.hpp"
+#include "interpose/check/call.hpp"
+#include "interpose/check/guard_book.hpp"
+#include "interpose/check/stream_order.hpp"
 
 #include <optional>
 #include <tuple>
 
 namespace custash::check {
+
+// For option check_streams: reports to StreamReport which blocks each call names and which
+// order it makes. No state.
+class StreamCalls {
+ public:
+  using Token = streams::Clock;  // of a wait: what it covers
+
+  static bool wants(const Call& call);
+  static Token before(const Call& call) noexcept;
+  static void after(const Call& call, CUresult result, const Token& token) noexcept;
+};
+
+// For option guard:. Notes which guarded blocks each launch names, and checks that copies and
+// memsets stay inside theirs. With guard_fill:, every submission comes after the fills. No
+// state.
+class GuardCalls {
+ public:
+  struct Token {
+    guards::Work work;
+    std::uint64_t before = 0;  // of a wait: the newest work that it covers
+  };
+
+  static bool wants(const Call& call);
+  static Token before(const Call& call) noexcept;
+  static void after(const Call& call, CUresult result, Token& token) noexcept;
+};
 
 template <typename... Each>
 class ObserversOf {

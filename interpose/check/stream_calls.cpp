@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/check/stream_calls.hpp"
+#include "interpose/check/observers.hpp"
 // clang-format on
 #include "interpose/check/check_time.hpp"
 #include "interpose/check/graph_uses.hpp"

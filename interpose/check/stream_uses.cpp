@@ -3,7 +3,6 @@
 #include "interpose/hooks/node_params.hpp"
 // clang-format on
 #include "interpose/check/stream_uses.hpp"
-#include "interpose/hooks/kernel_name.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/process/quietly.hpp"
 

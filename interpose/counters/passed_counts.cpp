@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/counters/passed_counts.hpp"
 
+#include "interpose/process/json.hpp"
+
 #include <cinttypes>
 #include <cstdio>
+#include <utility>
+#include <vector>
 
 namespace custash::passed {
 namespace {
@@ -51,6 +55,19 @@ std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes by
                       percent(calls, share.all_calls),
                       percent(bytes, share.all_bytes));
   return text + kinds;
+}
+
+void write_passed(JsonWriter& json, const PassedCounts& counts) {
+  std::vector<std::pair<Kind, PassedCount>> rows;
+  for (std::size_t i = 0; i < kKinds; ++i)
+    if (counts[i].calls != 0) rows.emplace_back(static_cast<Kind>(i), counts[i]);
+  json.objects("passed", rows, [&](const auto& row) {
+    json.text_member("kind", name_of(row.first));
+    json.member("allocations", row.second.calls);
+    json.member("allocated_bytes", row.second.bytes);
+    json.member("live", row.second.live);
+    json.member("live_bytes", row.second.live_bytes);
+  });
 }
 
 }  // namespace custash::passed

@@ -10,6 +10,12 @@
 #include <iterator>
 #include <string>
 
+namespace custash {
+
+class JsonWriter;
+
+}  // namespace custash
+
 namespace custash::passed {
 
 // Ordered: of a device's current pool. Handle: of cuMemCreate.
@@ -63,5 +69,9 @@ Share share_of(const PassedCounts& counts, std::uint64_t calls, Bytes bytes);
 
 // "served 3 of 4 allocations ..."; empty where nothing passed by.
 std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes bytes);
+
+// As a list in statistics and snapshots; of the process, since the driver's answers name no
+// device.
+void write_passed(JsonWriter& json, const PassedCounts& counts);
 
 }  // namespace custash::passed

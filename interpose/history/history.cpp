@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/history/history.hpp"
 
-#include "interpose/history/history_modules.hpp"
 #include "interpose/history/history_tracker.hpp"
 #include "interpose/history/ledger_reading.hpp"
 #include "interpose/process/process.hpp"
@@ -53,6 +52,12 @@ std::uint64_t handle_of(const observe::Stream& stream) {
   if (stream.handle != nullptr) return reinterpret_cast<std::uint64_t>(stream.handle);
   return reinterpret_cast<std::uint64_t>(
       stream.null == NullStream::Legacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD);
+}
+
+// The history knows memory by its address. No device has addresses as high as these.
+Address stand_in(passed::Kind kind, std::uint64_t object) {
+  constexpr unsigned kBits = 49;  // of pointers; and a number in JSON has 53
+  return (object & ((Address{1} << kBits) - 1)) | ((static_cast<Address>(kind) + 1) << kBits);
 }
 
 // Calls `body(tracker)` under the lock; does nothing where host memory ran out.
@@ -222,6 +227,15 @@ void freed(Address address, observe::Stream stream) noexcept {
   if (!known) freed_unseen(address, stream, freed_by);
   if (fresh) describe_stacks();
   inside = false;
+}
+
+void made(passed::Kind kind, std::uint64_t object, Bytes bytes) noexcept {
+  if (bytes != 0 && started())
+    allocated(observe::MemoryKind::Other, stand_in(kind, object), bytes, {});
+}
+
+void ended(passed::Kind kind, std::uint64_t object) noexcept {
+  if (started()) freed(stand_in(kind, object), {});
 }
 
 void driver_call(Action action,

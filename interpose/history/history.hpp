@@ -5,6 +5,7 @@
 // before it was switched on has no call site.
 #pragma once
 
+#include "interpose/counters/passed_counts.hpp"
 #include "interpose/history/stacks.hpp"
 #include "interpose/observe/observe.hpp"
 
@@ -109,6 +110,11 @@ void allocated(observe::MemoryKind memory,
                Bytes bytes,
                observe::Stream stream) noexcept;
 void freed(Address address, observe::Stream stream) noexcept;
+
+// What the program gets from the driver by a handle: so call sites and calling libraries show
+// it.
+void made(passed::Kind kind, std::uint64_t object, Bytes bytes) noexcept;
+void ended(passed::Kind kind, std::uint64_t object) noexcept;
 // custash's own calls of the driver, after they have succeeded. A map has a handle.
 void driver_call(Action action,
                  Address address,

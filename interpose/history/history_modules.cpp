@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/history/history_modules.hpp"
-
-#include "interpose/process/modules.hpp"
+#include "interpose/history/history_tracker.hpp"
+#include "interpose/process/callers.hpp"
 
 #include <array>
 #include <cinttypes>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/history/history_sites.hpp"
+#include "interpose/history/ledger.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/history/history_tracker.hpp"
 
-#include "interpose/history/history_sites.hpp"
+#include "interpose/history/ledger.hpp"
 #include "interpose/history/python_frames.hpp"
 
 #include <algorithm>

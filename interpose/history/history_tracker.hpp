@@ -3,6 +3,7 @@
 // there. The book's lock guards it.
 #pragma once
 
+#include "interpose/history/ledger.hpp"
 #include "interpose/history/ledger_book.hpp"
 #include "interpose/history/mapped_pages.hpp"
 #include "interpose/process/address_map.hpp"
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace custash::history {
@@ -100,5 +102,10 @@ class Tracker {
   std::map<std::uint64_t, std::uint64_t> code_;               // known ranges: begin, end
   std::size_t described_ = 0;                                 // stacks
 };
+
+// The files whose code is mapped now, as the kernel lists them. This avoids the loader's lock,
+// which another thread may hold while it waits for this one.
+// Each file with its texts, to which the row's text places refer: the path, then the build id.
+std::vector<std::pair<ledger::ModuleRow, std::string>> mapped_code();
 
 }  // namespace custash::history

@@ -7,6 +7,12 @@
 #include <string>
 #include <vector>
 
+namespace custash {
+
+class Allocator;
+
+}  // namespace custash
+
 namespace custash::leaks {
 
 struct Site {
@@ -43,5 +49,12 @@ std::string text(const std::string& title,
                  const std::vector<Site>& sites,
                  std::size_t most,
                  const Older& older = {});
+
+// ---- From this process's history: leaks.cpp.
+
+// `title`: "still allocated at exit".
+std::string text(const char* title);
+// The same, and what is older than history.
+std::string text_now(Allocator& core);
 
 }  // namespace custash::leaks

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/history/leaks.hpp"
 
 #include "interpose/history/history.hpp"
 #include "interpose/history/leak_text.hpp"

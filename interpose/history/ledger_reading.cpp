@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/history/ledger_reading.hpp"
 
-#include "interpose/history/history_sites.hpp"
+#include "interpose/history/ledger.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/history/python_frames.hpp"
 
-#include "interpose/history/python_own_frames.hpp"
-#include "interpose/history/python_reader.hpp"
+#include "interpose/history/python_readers.hpp"
 #include "interpose/history/stacks.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/history/python_own_frames.hpp"
-
+#include "interpose/history/python_readers.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <array>

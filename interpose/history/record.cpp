@@ -2,7 +2,6 @@
 #include "interpose/history/record.hpp"
 
 #include "allocator/base/thread.hpp"
-#include "interpose/history/record_file.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <atomic>

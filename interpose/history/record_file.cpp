@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/history/record_file.hpp"
-
+#include "interpose/history/record.hpp"
 #include "interpose/process/output_file.hpp"
 
 #include <algorithm>

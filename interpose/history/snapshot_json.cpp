@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A snapshot as JSON (docs/snapshot-schema.json).
 #include "interpose/counters/device_stats.hpp"
-#include "interpose/counters/passed_json.hpp"
+#include "interpose/counters/passed_counts.hpp"
 #include "interpose/history/snapshot.hpp"
 #include "interpose/process/json.hpp"
 

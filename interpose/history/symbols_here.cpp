@@ -2,7 +2,7 @@
 // Names in this process, by its loader and its interpreter.
 #include "interpose/history/python_frames.hpp"
 #include "interpose/history/symbols.hpp"
-#include "interpose/process/modules.hpp"
+#include "interpose/process/callers.hpp"
 
 #include <cstdlib>
 #include <string_view>

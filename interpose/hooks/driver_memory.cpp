@@ -6,7 +6,7 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/passed_history.hpp"
+#include "interpose/history/history.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/service/service.hpp"
 
@@ -34,7 +34,7 @@ CUresult made(Kind kind, CUresult result, const Handle* out, Bytes bytes) {
   (void)core->driver().ctx_get_current(&context);
   (void)core->driver().ctx_get_device(&device);
   passed::table().began(kind, number_of(*out), bytes, context, device);
-  passed::tell_made(kind, number_of(*out), bytes);
+  history::made(kind, number_of(*out), bytes);
   service::memory_was_had(*core);
   return result;
 }
@@ -43,7 +43,7 @@ template <typename Handle>
 CUresult end(Kind kind, CUresult (*real)(Handle), Handle handle) {
   if (process::core() == nullptr) return real(handle);
   const auto object = passed::table().ended(kind, number_of(handle));
-  if (object) passed::tell_ended(kind, number_of(handle));
+  if (object) history::ended(kind, number_of(handle));
   const CUresult result = real(handle);
   if (result != CUDA_SUCCESS && object) passed::table().back(kind, number_of(handle), *object);
   return result;

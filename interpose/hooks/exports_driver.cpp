@@ -3,12 +3,11 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
-#include "interpose/hooks/graph_nodes.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/observe_hooks.hpp"
-#include "interpose/hooks/row_forms.hpp"
 #include "interpose/process/callers.hpp"
+#include "interpose/real/entry_points.hpp"
 
 namespace custash {
 

@@ -9,7 +9,7 @@
 #include "allocator/base/thread.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/own_pools.hpp"
-#include "interpose/hooks/pitched_memory.hpp"
+#include "interpose/hooks/pitches.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/process.hpp"

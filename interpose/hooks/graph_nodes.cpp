@@ -3,7 +3,6 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/graph_memory.hpp"
-#include "interpose/hooks/graph_nodes.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/node_params.hpp"

@@ -6,7 +6,7 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/passed_history.hpp"
+#include "interpose/history/history.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
@@ -44,7 +44,7 @@ CUresult bound_at(CUdeviceptr address, Count bytes, Call call) {
 
 void ended(Handle handle) {
   passed::table().ended(passed::Kind::Handle, handle);
-  passed::tell_ended(passed::Kind::Handle, handle);
+  history::ended(passed::Kind::Handle, handle);
 }
 
 // A handle that custash does not translate. The driver may issue a number again that the
@@ -80,7 +80,7 @@ CUresult mem_create(
   if (result == CUDA_SUCCESS && core != nullptr) {
     *out = handle_table().made(*out, bytes, *properties, flags);
     passed::table().began(passed::Kind::Handle, *out, bytes, nullptr, properties->location.id);
-    passed::tell_made(passed::Kind::Handle, *out, bytes);
+    history::made(passed::Kind::Handle, *out, bytes);
     service::memory_was_had(*core);
   }
   return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/hook.hpp"
 
+#include "interpose/hooks/parameters.hpp"
 #include "interpose/process/check_library.hpp"
 #include "interpose/service/neighbours.hpp"
 
@@ -50,3 +51,24 @@ bool relieve_by_neighbours(Allocator& core) noexcept {
 }
 
 }  // namespace custash::hooks
+
+namespace custash::call_names {
+
+Reading of_kernel(const void* function,
+                  void** params,
+                  void** extra,
+                  std::vector<Address>* out) {
+  constexpr std::size_t kTensorMapWords = 16;
+  Allocator* const core = process::core();
+  if (core == nullptr) return Reading::None;
+  const auto note = [](void* addresses, Address word, std::size_t) {
+    if (Allocator* const its = process::core(); its != nullptr && its->owns(word))
+      static_cast<std::vector<Address>*>(addresses)->push_back(word);
+  };
+  const std::optional<std::size_t> largest =
+      parameters::visit_words(core->driver(), function, params, extra, note, out);
+  if (!largest) return Reading::None;
+  return *largest < kTensorMapWords ? Reading::Whole : Reading::InPart;
+}
+
+}  // namespace custash::call_names

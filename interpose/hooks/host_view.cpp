@@ -2,7 +2,7 @@
 #include "interpose/hooks/host_view.hpp"
 
 #include "allocator/submission.hpp"
-#include "interpose/hooks/pageable.hpp"
+#include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/process/callers.hpp"
 #include "interpose/process/process.hpp"

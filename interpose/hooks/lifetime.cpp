@@ -3,7 +3,7 @@
 #include "allocator/order/context_users.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/passed_history.hpp"
+#include "interpose/history/history.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
@@ -28,7 +28,7 @@ void ends(Allocator& core, CUcontext context) {
   async_memory::context_ended(context);
   own_pools::context_ended(core, context);
   for (const auto& [kind, object] : passed::table().context_ended(context))
-    passed::tell_ended(kind, object);
+    history::ended(kind, object);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
 }

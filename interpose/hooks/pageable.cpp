@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/hooks/pageable.hpp"
+#include "interpose/hooks/host_ranges.hpp"
 
 #include <atomic>
 #include <bit>

@@ -8,7 +8,7 @@
 #include "allocator/memory_limits.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/hooks/handlers.hpp"
-#include "interpose/hooks/pitched_memory.hpp"
+#include "interpose/hooks/pitches.hpp"
 
 #include <atomic>
 

@@ -52,3 +52,20 @@ class Pitches {
 };
 
 }  // namespace custash
+
+// ---- What the runtime's fast path knows of pitched memory: pitched_memory.cpp.
+namespace custash::pitched_memory {
+
+// While it lives, this thread's cuMemAllocPitch is the runtime's.
+class FromRuntime {
+ public:
+  FromRuntime() noexcept;
+  ~FromRuntime();
+  FromRuntime(const FromRuntime&) = delete;
+  FromRuntime& operator=(const FromRuntime&) = delete;
+};
+
+// Empty where the driver must answer. Takes no lock.
+std::optional<PitchAnswer> known_to_runtime(CUdevice device, Bytes width) noexcept;
+
+}  // namespace custash::pitched_memory

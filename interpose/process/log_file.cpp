@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/process/log_file.hpp"
 
 #include "interpose/process/output_file.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/process/modules.hpp"
+#include "interpose/process/callers.hpp"
 
 #include <algorithm>
 #include <climits>

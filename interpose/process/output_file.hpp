@@ -5,6 +5,7 @@
 // is never replaced unasked. Libc only; no state; throws only where memory runs out.
 #pragma once
 
+#include "allocator/base/log.hpp"
 #include "interpose/process/output_kind.hpp"
 
 #include <string>
@@ -93,3 +94,12 @@ bool write(const std::string& path,
            Recognise recognise = kind_of);
 
 }  // namespace custash::output
+
+// ---- Where the lines of the log go (options log and log_file): log_file.cpp.
+namespace custash::log_file {
+
+// Begins the log in the file at `path`, or on standard error where `path` is empty. A missing
+// file is made, a missing folder is not. Returns the reason where there is no log.
+std::string open(LogLevel level, const std::string& path);
+
+}  // namespace custash::log_file

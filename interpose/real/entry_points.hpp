@@ -22,31 +22,33 @@
 #define CUSTASH_HOOK(hook, name, params) \
   CUresult hook params noexcept __asm__(name) __attribute__((visibility("default")))
 
+// For readers of entry_points.def: the forms in which a row's entry is exported, each with the
+// null stream of that form. ALL_FORMS_##forms(macro, hook, …) expands `macro` once a form.
+#define ALL_FORMS_One(macro, hook, ...) macro(hook, Legacy, __VA_ARGS__)  // NOLINT
+#define ALL_FORMS_Ptsz(macro, hook, ...)                                  /* NOLINT */ \
+  macro(hook, Legacy, __VA_ARGS__) macro(hook##_ptsz, PerThread, __VA_ARGS__)
+#define ALL_FORMS_Ptds(macro, hook, ...) /* NOLINT */ \
+  macro(hook, Legacy, __VA_ARGS__) macro(hook##_ptds, PerThread, __VA_ARGS__)
+
+#define IN_PARENTHESES(...) __VA_ARGS__
+
 namespace custash {
 
 enum class Entry : unsigned short {
-#define ENTRY_One(hook) hook,
-#define ENTRY_Ptsz(hook) hook, hook##_ptsz,
-#define ENTRY_Ptds(hook) hook, hook##_ptds,
-#define ENTRY(symbol, forms, role, params) ENTRY_##forms(hook_##symbol)
+#define AS_NUMBER(hook, null, ...) hook,
+#define ENTRY(symbol, forms, role, params) ALL_FORMS_##forms(AS_NUMBER, hook_##symbol, )
 #include "interpose/real/entry_points.def"
-#undef ENTRY_One
-#undef ENTRY_Ptsz
-#undef ENTRY_Ptds
+#undef AS_NUMBER
   Count
 };
 
 inline constexpr std::size_t kEntryCount = static_cast<std::size_t>(Entry::Count);
 
 inline constexpr std::array<const char*, kEntryCount> kEntryNames = {
-#define ENTRY_One(name) name,
-#define ENTRY_Ptsz(name) name, name "_ptsz",
-#define ENTRY_Ptds(name) name, name "_ptds",
-#define ENTRY(symbol, forms, role, params) ENTRY_##forms(#symbol)
+#define NAME_AFTER_PREFIX(hook, null, ...) &#hook[sizeof("hook_") - 1],
+#define ENTRY(symbol, forms, role, params) ALL_FORMS_##forms(NAME_AFTER_PREFIX, hook_##symbol, )
 #include "interpose/real/entry_points.def"
-#undef ENTRY_One
-#undef ENTRY_Ptsz
-#undef ENTRY_Ptds
+#undef NAME_AFTER_PREFIX
 };
 
 #define ENTRY_One(hook, name, params) CUSTASH_HOOK(hook, name, params);
@@ -126,14 +128,10 @@ enum class Role : unsigned char {
 };
 
 inline constexpr std::array<Role, kEntryCount> kRoles = {
-#define ENTRY_One(role) Role::role,
-#define ENTRY_Ptsz(role) Role::role, Role::role,
-#define ENTRY_Ptds(role) Role::role, Role::role,
-#define ENTRY(symbol, forms, role, params) ENTRY_##forms(role)
+#define ITS_ROLE(hook, null, role) Role::role,
+#define ENTRY(symbol, forms, role, params) ALL_FORMS_##forms(ITS_ROLE, hook_##symbol, role)
 #include "interpose/real/entry_points.def"
-#undef ENTRY_One
-#undef ENTRY_Ptsz
-#undef ENTRY_Ptds
+#undef ITS_ROLE
 };
 
 constexpr Role role_of(Entry entry) {

@@ -5,7 +5,7 @@
 //
 // Linked into the library and the programs, not into libcustash.a. Its state is libc's
 // function.
-#include "interpose/real/find_object.hpp"
+#include "interpose/real/loaded.hpp"
 
 #include <algorithm>
 #include <atomic>

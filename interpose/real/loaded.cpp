@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/real/loaded.hpp"
 
-#include "interpose/real/find_object.hpp"
+#include "interpose/real/loaded.hpp"
 
 #include <climits>
 #include <cstdint>

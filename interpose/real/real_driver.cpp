@@ -31,14 +31,10 @@ constinit std::atomic<bool> filled{false};
 
 void* wrapper(std::size_t entry) {
   static void* const wrappers[] = {
-#define ENTRY_One(hook) reinterpret_cast<void*>(&hook),
-#define ENTRY_Ptsz(hook) reinterpret_cast<void*>(&hook), reinterpret_cast<void*>(&hook##_ptsz),
-#define ENTRY_Ptds(hook) reinterpret_cast<void*>(&hook), reinterpret_cast<void*>(&hook##_ptds),
-#define ENTRY(symbol, forms, role, params) ENTRY_##forms(hook_##symbol)
+#define ADDRESS_OF(hook, null, ...) reinterpret_cast<void*>(&hook),
+#define ENTRY(symbol, forms, role, params) ALL_FORMS_##forms(ADDRESS_OF, hook_##symbol, )
 #include "interpose/real/entry_points.def"
-#undef ENTRY_One
-#undef ENTRY_Ptsz
-#undef ENTRY_Ptds
+#undef ADDRESS_OF
   };
   return wrappers[entry];
 }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/reports/dumps.hpp"
 
+#include "interpose/counters/device_stats.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/history/history.hpp"
-#include "interpose/history/leaks.hpp"
+#include "interpose/history/leak_text.hpp"
 #include "interpose/history/snapshot.hpp"
 #include "interpose/history/snapshot_form.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/quietly.hpp"
 #include "interpose/reports/launcher.hpp"
+#include "interpose/reports/summary.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -104,6 +108,15 @@ void out_of_memory() {
   }
 }
 
+void print_summary(Allocator& core) {
+  int count = 0;
+  if (core.driver().device_get_count(&count) != CUDA_SUCCESS) return;
+  std::vector<custash_device_stats_t> devices;
+  for (int device = 0; device < count; ++device)
+    devices.push_back(device_stats::counters(core, device));
+  (void)output::write_all(STDERR_FILENO, summary_text(devices, passed::table().read()));
+}
+
 void after(const observe::Call& call, CUresult result, observe::Token) {
   if (call.ran_out(result) && call.memory == observe::MemoryKind::Device) out_of_memory();
 }
@@ -133,6 +146,8 @@ void begin(const Config& config, void (*say)(const std::string& line)) {
 void at_exit(Allocator& core) noexcept {
   if (options == nullptr) return;
   using launcher::Report;
+  if (options->summary && !launcher::takes(Report::Summary))
+    quietly([&] { print_summary(core); });
   if (writes_snapshots && !launcher::takes(Report::History))
     (void)write_snapshot(core, options->snapshot);
   if (!options->leaks || launcher::takes(Report::Leaks)) return;

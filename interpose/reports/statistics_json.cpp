@@ -2,7 +2,7 @@
 // All statistics of a device as JSON (docs/observing.md).
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/passed.hpp"
-#include "interpose/counters/passed_json.hpp"
+#include "interpose/counters/passed_counts.hpp"
 #include "interpose/history/history.hpp"
 #include "interpose/history/symbols.hpp"
 #include "interpose/process/check_library.hpp"

@@ -2,7 +2,6 @@
 // The summary that summary:true asks for: one line a device on standard error. No state.
 #pragma once
 
-#include "allocator/allocator.hpp"
 #include "interpose/api/custash.h"
 #include "interpose/counters/passed_counts.hpp"
 
@@ -10,8 +9,6 @@
 #include <vector>
 
 namespace custash {
-
-void print_summary(Allocator& core) noexcept;
 
 // One line for each device that was used; for the first device where none was. One more where
 // the driver served calls of the program itself.

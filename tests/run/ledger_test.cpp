@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ledgers that are damaged or hostile: nothing in them is believed that does not fit.
 #include "tests/catch.hpp"
-#include "tools/command/run/ledger_file.hpp"
+#include "tools/command/run/folder.hpp"
 
 #include <cstdio>
 #include <cstdlib>

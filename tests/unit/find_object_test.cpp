@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the unwinder is told about an address where libc has no _dl_find_object.
-#include "interpose/real/find_object.hpp"
-
+#include "interpose/real/loaded.hpp"
 #include "tests/catch.hpp"
 
 #include <stdexcept>

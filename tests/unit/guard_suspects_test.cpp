@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Which blocks a fault of a kernel may be about.
-#include "interpose/check/guard_suspects.hpp"
-
+#include "interpose/check/guard_finding.hpp"
 #include "tests/catch.hpp"
 
 using namespace custash;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What counts as memory of the host that kernels reach by themselves.
-#include "interpose/hooks/pageable.hpp"
-
+#include "interpose/hooks/host_ranges.hpp"
 #include "tests/catch.hpp"
 
 #include <bit>

@@ -5,7 +5,7 @@
 #include "interpose/process/output_file.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/output_file.hpp"
-#include "tools/replay/file.hpp"
+#include "tools/replay/trace.hpp"
 
 #include <algorithm>
 #include <cerrno>

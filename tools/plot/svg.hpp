@@ -29,3 +29,15 @@ std::string key(Point at, const char* colour, const std::string& what);
 std::string document(double width, double height, const std::string& body);
 
 }  // namespace custash::svg
+
+// Parts of the pages that the command writes: each is one file, with nothing from elsewhere.
+// The head marks a page as custash's, so that custash replaces it.
+namespace custash::page {
+
+// Up to the beginning of the body. `style`: rules of this page.
+std::string head(const std::string& title, const std::string& style = "");
+
+// An element with text, which is escaped.
+std::string tag(const char* name, const std::string& text);
+
+}  // namespace custash::page

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tools/replay/file.hpp"
 
 #include "tools/replay/trace.hpp"
 

@@ -2,7 +2,6 @@
 // The text form of a trace, line by line.
 #include "tools/replay/trace.hpp"
 
-#include "tools/replay/file.hpp"
 #include "tools/replay/trace_builder.hpp"
 
 #include <array>

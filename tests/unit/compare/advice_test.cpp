@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/compare/advice.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/command/compare/counters.hpp"
 
 #include <string>
 

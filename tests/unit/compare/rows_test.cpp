@@ -2,8 +2,8 @@
 #include "tools/command/compare/rows.hpp"
 
 #include "tests/catch.hpp"
+#include "tools/command/compare/child.hpp"
 #include "tools/command/compare/counters.hpp"
-#include "tools/command/compare/kin.hpp"
 
 #include <string>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/http.hpp"
-
 #include "tests/catch.hpp"
+#include "tools/command/live/server.hpp"
 
 #include <string>
 

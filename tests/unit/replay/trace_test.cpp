@@ -3,7 +3,6 @@
 #include "tools/replay/trace.hpp"
 
 #include "tests/catch.hpp"
-#include "tools/replay/file.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The page of a guard report: all that the report has is on it, as text, and a report that is
 // not whole is refused.
-#include "tools/command/snapshot/findings.hpp"
-
 #include "tests/catch.hpp"
 #include "tools/command/snapshot/read.hpp"
+#include "tools/command/snapshot/report_page.hpp"
 
 namespace custash::snapshot {
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/compare/advice.hpp"
-
+#include "tools/command/compare/counters.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/text.hpp"
 

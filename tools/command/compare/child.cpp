@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/compare/child.hpp"
 
-#include "tools/command/compare/kin.hpp"
 #include "tools/command/launch.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 #include "interpose/history/ledger.hpp"
 #include "interpose/process/live_page.hpp"
-#include "tools/command/run/ledger_file.hpp"
+#include "tools/command/run/folder.hpp"
 
 #include <algorithm>
 #include <exception>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/compare/kin.hpp"
+#include "tools/command/compare/child.hpp"
 
 #include <algorithm>
 #include <charconv>

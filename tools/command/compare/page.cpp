@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "tools/plot/page.hpp"
 
 #include "interpose/process/printable.hpp"
 #include "tools/command/compare/forms.hpp"

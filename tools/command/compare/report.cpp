@@ -3,7 +3,6 @@
 
 #include "interpose/api/custash.h"
 #include "interpose/process/printable.hpp"
-#include "tools/command/compare/advice.hpp"
 #include "tools/command/compare/counters.hpp"
 #include "tools/command/compare/rows.hpp"
 #include "tools/command/compare/session.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/compare/sampler.hpp"
 
-#include "tools/command/compare/kin.hpp"
+#include "tools/command/compare/child.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/live/http.hpp"
+#include "tools/command/live/server.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/live/server.hpp"
 
-#include "tools/command/live/http.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>

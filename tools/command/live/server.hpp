@@ -5,8 +5,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <poll.h>
@@ -50,5 +52,18 @@ class Server {
   int port_ = 0;
   std::vector<Client> clients_;  // the oldest first
 };
+
+// ---- The little of HTTP that a scrape needs: one request without a body, one answer, the end.
+// http.cpp; pure.
+
+inline constexpr std::size_t kLongestRequest = 8192;
+
+// Whether the head of the request is complete, or is too long to go on.
+bool is_complete(std::string_view request);
+
+// The whole answer to a request's head. `metrics` is called when they are requested. Only GET
+// and HEAD of /metrics and of / are served, and only under a name of this machine: a page in a
+// browser that has another name led here gets nothing.
+std::string answer_to(std::string_view request, const std::function<std::string()>& metrics);
 
 }  // namespace custash::live

@@ -4,6 +4,10 @@
 // that have gone are removed by the next one.
 #pragma once
 
+#include "interpose/history/ledger_reading.hpp"
+#include "interpose/history/snapshot.hpp"
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,5 +46,16 @@ class Folder {
 
 // Folders that launchers have left behind when they were killed.
 void remove_stale_folders();
+
+// ---- A ledger that a process has left, and a snapshot of it: ledger_file.cpp.
+
+// Nothing where the file is no ledger of this version.
+std::optional<ledger::Copy> read_ledger(const std::string& path);
+
+// The last complete row; null where there is none.
+const ledger::Counters* counters_of(const ledger::Copy& copy);
+
+// `ended_by`: empty where the process has put down its final state.
+snapshot::Snapshot snapshot_of(ledger::Copy copy, const std::string& ended_by);
 
 }  // namespace custash::run

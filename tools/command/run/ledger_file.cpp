@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/run/ledger_file.hpp"
+#include "tools/command/run/folder.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -6,7 +6,7 @@
 #include "interpose/process/output_file.hpp"
 #include "interpose/reports/summary.hpp"
 #include "tools/command/run/checks.hpp"
-#include "tools/command/run/ledger_file.hpp"
+#include "tools/command/run/folder.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/command/snapshot/command.hpp"
 #include "tools/command/snapshot/forms.hpp"

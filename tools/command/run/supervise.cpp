@@ -2,7 +2,6 @@
 #include "tools/command/run/supervise.hpp"
 
 #include "tools/command/launch.hpp"
-#include "tools/command/run/witness.hpp"
 
 #include <array>
 #include <cerrno>

@@ -31,4 +31,22 @@ bool has_started(const Ended& ended);
 // The program's exit status; where a signal ended it, the same signal ends this process.
 int finish_as(int status);
 
+// Witness: a process of our group that only reports which signals it gets. What it gets was
+// sent to the whole group, so the program has it already and must not get it a second time.
+class Witness {
+ public:
+  Witness();   // signals are blocked by then; without one saw() is always false
+  ~Witness();  // ends it
+  Witness(const Witness&) = delete;
+  Witness& operator=(const Witness&) = delete;
+
+  // This signal came to the group just now, or will within some milliseconds.
+  bool saw(int signal);
+
+ private:
+  pid_t process_ = -1;
+  int told_ = -1;
+  long long last_[65] = {};  // when each was seen
+};
+
 }  // namespace custash::run

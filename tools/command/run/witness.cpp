@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/run/witness.hpp"
+#include "tools/command/run/supervise.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -2,10 +2,10 @@
 #include "tools/command/snapshot/command.hpp"
 
 #include "tools/command/live/processes.hpp"
-#include "tools/command/snapshot/findings.hpp"
 #include "tools/command/snapshot/forms.hpp"
 #include "tools/command/snapshot/named.hpp"
 #include "tools/command/snapshot/read.hpp"
+#include "tools/command/snapshot/report_page.hpp"
 #include "tools/command/snapshot/sites.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "tools/command/snapshot/findings.hpp"
-
 #include "interpose/process/output_kind.hpp"
 #include "tools/command/snapshot/found.hpp"
 #include "tools/command/snapshot/named.hpp"
-#include "tools/plot/page.hpp"
+#include "tools/command/snapshot/report_page.hpp"
 #include "tools/plot/svg.hpp"
 
 #include <algorithm>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/snapshot/read.hpp"
 
-#include "tools/command/snapshot/findings.hpp"
 #include "tools/command/snapshot/packed.hpp"
 #include "tools/command/snapshot/report_page.hpp"
-#include "tools/replay/file.hpp"
 #include "tools/replay/trace.hpp"
 
 #include <algorithm>

@@ -17,3 +17,15 @@ inline constexpr std::string_view kDataEnd = "</script>";
 std::string report_page(const std::string& data);
 
 }  // namespace custash
+
+// ---- A guard report (docs/checking.md, guard_report:) as a page: findings.cpp. Reads the
+// program's files for names.
+namespace custash::snapshot {
+
+bool is_guard_report(std::string_view bytes);
+
+// `name` is for complaints. Throws BadSnapshot where the report is not whole. `complete`: as
+// name_findings() returns it.
+std::string findings_page(const std::string& name, std::string_view bytes, bool* complete);
+
+}  // namespace custash::snapshot

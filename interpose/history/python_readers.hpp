@@ -32,4 +32,19 @@ class Lesson {
   const std::byte* own_ = nullptr;
 };
 
+// ---- A thread that reads the lines that another thread runs: python_reader.cpp. The other
+// thread waits briefly: the holder of the interpreter's lock may itself wait for one of its
+// locks. State: one question at a time, behind a lock.
+
+// Walks outwards from `frame`, which is the thread's, and drops the reference; null means no
+// frame. The interpreter's lock is held.
+using Walk = unsigned (*)(const Interpreter& python,
+                          const Thread* thread,
+                          Object* frame,
+                          std::uint64_t* out,
+                          unsigned most);
+
+// The result of `walk` for the calling thread's frames; 0 where no answer came in time.
+unsigned ask(const Interpreter& python, Walk walk, std::uint64_t* out, unsigned most);
+
 }  // namespace custash::python
