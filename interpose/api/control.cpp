@@ -83,6 +83,7 @@ custash_status_t read_counter(int device,
     const DeviceStats stats = core.stats(number);
     const Stat& stat = (stats.*which)[static_cast<std::size_t>(StatPool::All)];
     *counter = {stat.current, stat.peak, stat.allocated, stat.freed};
+    return CUSTASH_SUCCESS;
   });
 }
 
@@ -172,6 +173,8 @@ custash_status_t custash_reserved_bytes(int device, custash_counter_t* bytes) {
 }
 
 custash_status_t custash_reset_peak_memory_stats(int device) {
-  return with_device(device,
-                     [](Allocator& core, int number) { core.reset_peak_stats(number); });
+  return with_device(device, [](Allocator& core, int number) {
+    core.reset_peak_stats(number);
+    return CUSTASH_SUCCESS;
+  });
 }

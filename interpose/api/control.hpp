@@ -47,13 +47,12 @@ custash_status_t with_core(Body body) noexcept {
 // Resolves CUSTASH_CURRENT_DEVICE; INVALID_VALUE where there is no such device.
 custash_status_t find_device(Allocator& core, int* device);
 
-// Calls `body(core, device)` where the device exists.
+// Calls `body(core, device)`, which returns a status, if the device exists.
 template <typename Body>
 custash_status_t with_device(int device, Body body) noexcept {
   return with_core([&](Allocator& core) {
     const custash_status_t found = find_device(core, &device);
-    if (found == CUSTASH_SUCCESS) body(core, device);
-    return found;
+    return found == CUSTASH_SUCCESS ? body(core, device) : found;
   });
 }
 

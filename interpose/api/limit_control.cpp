@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: MIT
-// The C API over limits, trimming and running out: what custash.h promises, and nothing else.
+// The C API over limits, trimming, sleep and running out: what custash.h promises, and nothing
+// else.
 #include "allocator/base/last_error.hpp"
 #include "allocator/memory_limits.hpp"
+#include "allocator/sleep/deep_trim.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/api/control.hpp"
+
+#include <string>
 
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::translate;
 using control::with_core;
 using control::with_device;
 
-custash_status_t custash_trim(int device, size_t bytes) {
-  custash_status_t result = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    if (bytes != 0) result = translate(core.trim(number, bytes));
+namespace {
+
+// BUSY if `ask(core, device)` answers with a reason.
+template <typename Ask>
+custash_status_t busy_if(int device, Ask ask) {
+  return with_device(device, [&](Allocator& core, int number) {
+    const std::string why = ask(core, number);
+    if (why.empty()) return CUSTASH_SUCCESS;
+    set_last_error(why);
+    return CUSTASH_ERROR_BUSY;
   });
-  return found != CUSTASH_SUCCESS ? found : result;
+}
+
+}  // namespace
+
+custash_status_t custash_trim(int device, size_t bytes) {
+  return with_device(device, [&](Allocator& core, int number) {
+    return bytes == 0 ? CUSTASH_SUCCESS : translate(core.trim(number, bytes));
+  });
 }
 
 custash_status_t custash_trim_stream(custash_stream_t stream) {
@@ -24,29 +42,48 @@ custash_status_t custash_trim_stream(custash_stream_t stream) {
 }
 
 custash_status_t custash_trim_idle(int device) {
-  custash_status_t result = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(
-      device, [&](Allocator& core, int number) { result = translate(core.trim_idle(number)); });
-  return found != CUSTASH_SUCCESS ? found : result;
+  return with_device(
+      device, [](Allocator& core, int number) { return translate(core.trim_idle(number)); });
+}
+
+custash_status_t custash_trim_deep(int device) {
+  return busy_if(device, [](Allocator& core, int number) {
+    const DeepTrimAnswer answer = DeepTrim(core).go({.device = number});
+    return answer.done ? std::string() : answer.text;
+  });
+}
+
+custash_status_t custash_sleep(int device) {
+  return busy_if(device, [](Allocator& core, int number) {
+    const SleepAnswer answer = Sleep(core).go({.device = number});
+    return answer.asleep ? std::string() : answer.text;
+  });
+}
+
+custash_status_t custash_wake(int device) {
+  return with_device(device, [](Allocator& core, int) {
+    Sleep(core).wake();
+    return CUSTASH_SUCCESS;
+  });
 }
 
 custash_status_t custash_set_memory_limit(int device, size_t bytes) {
   return with_device(device, [&](Allocator& core, int number) {
     core.limits().budget(number).set_limit(bytes);
+    return CUSTASH_SUCCESS;
   });
 }
 
 custash_status_t custash_set_memory_fraction(int device, double fraction) {
   if (!(fraction >= 0 && fraction <= 1)) return CUSTASH_ERROR_INVALID_VALUE;
-  custash_status_t result = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
+  return with_device(device, [&](Allocator& core, int number) {
     std::size_t total = 0;
-    result = translate(Status(core.driver().device_total_mem(&total, number)));
-    if (result == CUSTASH_SUCCESS)
+    const Status status = core.driver().device_total_mem(&total, number);
+    if (status.ok())
       core.limits().budget(number).set_limit(
           static_cast<Bytes>(static_cast<double>(total) * fraction));
+    return translate(status);
   });
-  return found != CUSTASH_SUCCESS ? found : result;
 }
 
 custash_status_t custash_add_oom_callback(custash_oom_callback_t callback, void* data) {

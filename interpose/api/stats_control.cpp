@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: MIT
-// The C API over statistics as a structure and as text: what custash.h promises, and nothing
-// else.
+// The C API over statistics, history and snapshots: what custash.h promises, and nothing else.
 #include "allocator/base/last_error.hpp"
+#include "allocator/base/log.hpp"
 #include "interpose/api/control.hpp"
 #include "interpose/counters/device_stats.hpp"
+#include "interpose/history/history.hpp"
+#include "interpose/history/leak_text.hpp"
+#include "interpose/history/snapshot.hpp"
+#include "interpose/history/snapshot_form.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 
 using namespace custash;  // NOLINT: the definitions below are C's
+using control::with_core;
 using control::with_device;
 
 custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count) {
   if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
-  custash_status_t told = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
+  return with_device(device, [&](Allocator& core, int number) {
     static const auto* const names = new auto(control::names_of(device_stats::flatten({})));
-    told = control::tell(
+    return control::tell(
         device_stats::flatten(device_stats::read(core, number)), *names, stats, count);
   });
-  return found != CUSTASH_SUCCESS ? found : told;
 }
 
 custash_status_t custash_get_device_stats(int device, custash_device_stats_t* stats) {
@@ -30,6 +33,7 @@ custash_status_t custash_get_device_stats(int device, custash_device_stats_t* st
     custash_device_stats_t all = device_stats::read(core, number);
     all.size = std::min(stats->size, sizeof all);
     std::memcpy(stats, &all, all.size);
+    return CUSTASH_SUCCESS;
   });
 }
 
@@ -42,9 +46,46 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
         "--prometheus that form");
     return CUSTASH_ERROR_INVALID_VALUE;
   }
-  custash_status_t told = CUSTASH_SUCCESS;
-  const custash_status_t found = with_device(device, [&](Allocator& core, int number) {
-    told = control::tell_text(device_stats::as_json(core, number), text, size);
+  return with_device(device, [&](Allocator& core, int number) {
+    return control::tell_text(device_stats::as_json(core, number), text, size);
   });
-  return found != CUSTASH_SUCCESS ? found : told;
+}
+
+custash_status_t custash_history_start(size_t events, unsigned int depth) {
+  return with_core([&](Allocator&) {
+    return history::start(events, depth) ? CUSTASH_SUCCESS : CUSTASH_ERROR_OUT_OF_MEMORY;
+  });
+}
+
+custash_status_t custash_history_stop(void) {
+  return with_core([](Allocator&) {
+    history::stop();
+    return CUSTASH_SUCCESS;
+  });
+}
+
+custash_status_t custash_snapshot(const char* path) {
+  const bool has_form = path != nullptr && snapshot::form_of_ending(path);
+  if (!has_form) {
+    set_last_error(path == nullptr ? "a null pointer" : snapshot::kOtherEnding);
+    return CUSTASH_ERROR_INVALID_VALUE;
+  }
+  return with_core([&](Allocator& core) {
+    std::string why;
+    std::string wrote;
+    if (!snapshot::write(core, path, snapshot::Existing::Replace, &why, &wrote)) {
+      set_last_error(wrote + ": " + why);
+      return CUSTASH_ERROR_FILE;
+    }
+    if (wrote != path)
+      log(LogLevel::Warn,
+          "event=snapshot_as_json hint=\"" + snapshot::rendering_hint(wrote) + "\"");
+    return CUSTASH_SUCCESS;
+  });
+}
+
+custash_status_t custash_leaks_text(char* text, size_t* size) {
+  if (size == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
+  return with_core(
+      [&](Allocator& core) { return control::tell_text(leaks::text_now(core), text, size); });
 }

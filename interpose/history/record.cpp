@@ -2,6 +2,7 @@
 #include "interpose/history/record.hpp"
 
 #include "allocator/base/thread.hpp"
+#include "interpose/process/live_page.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <atomic>
@@ -13,7 +14,6 @@
 #include <unordered_map>
 
 #include <pthread.h>
-#include <time.h>
 
 namespace custash::record {
 
@@ -43,13 +43,6 @@ constinit thread_local unsigned own_thread = 0;  // its number plus one
 // The program's malloc may use CUDA, and the recorder uses malloc.
 constinit thread_local bool inside = false;
 
-Nanoseconds clock_now() {
-  constexpr Nanoseconds kSecond = 1'000'000'000;
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
-}
-
 unsigned thread_number() {
   if (own_thread == 0) own_thread = ++threads;
   return own_thread - 1;
@@ -76,7 +69,7 @@ bool write_line(Recorder& r, char op, std::uint64_t id, Bytes bytes, const Strea
   const int length = std::snprintf(line,
                                    sizeof line,
                                    "%" PRIu64 " %u %c %" PRIu64 " %" PRIu64 " %s\n",
-                                   clock_now() - r.begin,
+                                   static_cast<Nanoseconds>(live::monotonic_now()) - r.begin,
                                    thread_number(),
                                    op,
                                    id,
@@ -151,7 +144,7 @@ bool start(const std::string& path, void (*say)(const std::string& line), std::s
   recorder = new (storage) Recorder;
   recorder->path = path;
   recorder->say = say;
-  recorder->begin = clock_now();
+  recorder->begin = static_cast<Nanoseconds>(live::monotonic_now());
   if (!recorder->file.open(path, why)) return false;
   // A child must not write the parent's file. At exit the file is cut to the length of its
   // text.

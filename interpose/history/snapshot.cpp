@@ -3,27 +3,16 @@
 
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/passed.hpp"
+#include "interpose/history/ledger_book.hpp"
 #include "interpose/history/snapshot_form.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 
 #include <cstdio>
 
-#include <time.h>
 #include <unistd.h>
 
 namespace custash::snapshot {
-namespace {
-
-Nanoseconds clock_now() {
-  constexpr Nanoseconds kSecond = 1'000'000'000;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<Nanoseconds>(now.tv_sec) * kSecond + static_cast<Nanoseconds>(now.tv_nsec);
-}
-
-}  // namespace
-
 std::string command_line() {
   std::string text;
   std::FILE* const file = std::fopen("/proc/self/cmdline", "re");
@@ -52,7 +41,7 @@ Snapshot take(Allocator& core, history::Events events) {
   }
   out.host_stats = process::pinned().stats().flatten();
   out.passed = passed::table().read();
-  out.time = clock_now();
+  out.time = ledger::clock_now();
   Symbols symbols = symbols_here();
   for (const auto& stack : out.history.stacks)
     out.stacks.push_back(symbols.frames_of(stack));

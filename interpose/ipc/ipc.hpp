@@ -49,22 +49,10 @@ struct Share {
 CUresult make_handle(Allocator& core, const BlockInfo& block, CUipcMemHandle* out);
 
 // Verbs of the service.
-void share(Allocator& core,
-           service::Session& session,
-           std::string_view arguments,
-           service::Answer* answer);
-void pages(Allocator& core,
-           service::Session& session,
-           std::string_view arguments,
-           service::Answer* answer);
-void unshare(Allocator& core,
-             service::Session& session,
-             std::string_view arguments,
-             service::Answer* answer);
-void leave(Allocator& core,
-           service::Session& session,
-           std::string_view arguments,
-           service::Answer* answer);
+service::Run share;
+service::Run pages;
+service::Run unshare;
+service::Run leave;
 void session_ended(const service::Session& session);
 
 // ---- Importing (ipc_import.cpp).

@@ -10,6 +10,7 @@
 #include "interpose/process/service_wire.hpp"
 
 #include <cstdint>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -86,6 +87,11 @@ std::vector<Page> read_all(uid_t user);
 // As the kernel reports them; 0 where it does not.
 std::uint64_t start_of(pid_t process);
 std::uint64_t pid_namespace();
-std::int64_t monotonic_now();
+
+inline std::int64_t monotonic_now() noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
 
 }  // namespace custash::live

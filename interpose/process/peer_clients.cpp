@@ -2,10 +2,10 @@
 #include "interpose/process/peer_clients.hpp"
 
 #include "allocator/base/log.hpp"
+#include "interpose/process/live_page.hpp"
 
 #include <algorithm>
 #include <climits>
-#include <ctime>
 #include <string_view>
 
 #include <dirent.h>
@@ -59,12 +59,6 @@ std::string PeerClients::open_device() const {
 namespace peer_clients {
 namespace {
 
-std::int64_t clock_now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
-
 constexpr std::int64_t kBetween = 20'000'000;
 constexpr std::int64_t kShare = 50;  // of the time, at most, goes to looks: 4 us a descriptor
 constinit std::atomic<std::int64_t> next{0};
@@ -73,12 +67,12 @@ constinit std::atomic<bool> registered{false};
 }  // namespace
 
 bool in_use() {
-  const std::int64_t now = clock_now();
+  const std::int64_t now = live::monotonic_now();
   std::int64_t due = next.load();
   const bool seen = registered.load();
   if (!seen && (now < due || !next.compare_exchange_strong(due, now + kBetween))) return false;
   const std::string by = seen ? "SYNC_MEMOPS" : PeerClients().open_device();
-  const std::int64_t end = clock_now();
+  const std::int64_t end = live::monotonic_now();
   next.store(end + std::max(kBetween, kShare * (end - now)));
   if (by.empty()) return false;
   log(LogLevel::Info, "event=whole_blocks reason=\"" + by + "\"");

@@ -11,20 +11,14 @@ namespace custash::live {
 void open(const service::Identity& who) noexcept;
 
 // The verb "live": brings the page up to date and answers its bytes.
-void answer(Allocator& core,
-            service::Session& session,
-            std::string_view arguments,
-            service::Answer* answer);
+service::Run answer;
 
 // Brings the page up to date. Returns the bytes that neighbours could get, of all devices.
 std::int64_t refresh(Allocator& core);
 
 // The verb "stat json [DEVICE]": a line of JSON of that device, or of every
 // one that is used.
-void answer_statistics(Allocator& core,
-                       service::Session& session,
-                       std::string_view arguments,
-                       service::Answer* answer);
+service::Run answer_statistics;
 
 // At exit: removes the file.
 void close() noexcept;

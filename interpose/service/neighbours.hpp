@@ -40,9 +40,6 @@ Bytes ask(CUdevice device, Bytes bytes) noexcept;
 Bytes spare(const Allocator& core, CUdevice device) noexcept;
 
 // The verb: "give UUID BYTES", the device as 32 hexadecimal digits.
-void give(Allocator& core,
-          service::Session& session,
-          std::string_view arguments,
-          service::Answer* answer);
+service::Run give;
 
 }  // namespace custash::neighbours

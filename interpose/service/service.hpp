@@ -30,11 +30,13 @@ struct Answer {
   std::vector<int> files;  // at most kMaxFiles; sent and closed
 };
 
-// `run` is called on the service's thread, with no context current and no lock held, while no
+// What a verb does, on the service's thread, with no context current and no lock held, while no
 // context ends. It may throw: the answer is NotNow. It must not wait for the program.
+using Run = void(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
+
 struct Verb {
   std::string_view name;
-  void (*run)(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
+  Run* run;
   bool for_peers = false;  // answered with control:false, too
 };
 

@@ -11,22 +11,13 @@ namespace custash::sleep_verbs {
 
 // "sleep DEVICE MILLISECONDS": all devices for -1; at most this long for work that still runs.
 // The answer says what became of the memory, or why it did not go to sleep.
-void sleep(Allocator& core,
-           service::Session& session,
-           std::string_view arguments,
-           service::Answer* answer);
+service::Run sleep;
 
 // "deep_trim DEVICE MILLISECONDS": the same for a deep trim.
-void deep_trim(Allocator& core,
-               service::Session& session,
-               std::string_view arguments,
-               service::Answer* answer);
+service::Run deep_trim;
 
 // "wake": the answer comes when the memory is there.
-void wake(Allocator& core,
-          service::Session& session,
-          std::string_view arguments,
-          service::Answer* answer);
+service::Run wake;
 
 // The look at whether the process idles (sleep_after:, deep_trim_after:).
 int tick(Allocator& core);
@@ -36,11 +27,11 @@ int tick(Allocator& core);
 namespace custash::service {
 
 // "ping": the answer is "PID VERSION".
-void ping(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
+Run ping;
 
 // "trim BYTES" or "trim all": gives cached memory of each device back, BYTES in all. The answer
 // is the number of bytes.
-void trim(Allocator& core, Session& session, std::string_view arguments, Answer* answer);
+Run trim;
 
 }  // namespace custash::service
 
@@ -48,22 +39,13 @@ void trim(Allocator& core, Session& session, std::string_view arguments, Answer*
 namespace custash::snapshot {
 
 // "snapshot FORM", FORM html, json, pickle or trace: the whole text of it.
-void answer(Allocator& core,
-            service::Session& session,
-            std::string_view arguments,
-            service::Answer* answer);
+service::Run answer;
 
 // "history EVENTS DEPTH" switches it on, "history off" off.
-void answer_history(Allocator& core,
-                    service::Session& session,
-                    std::string_view arguments,
-                    service::Answer* answer);
+service::Run answer_history;
 
 // "leaks": a snapshot as JSON with the call sites alone: no devices, no events.
-void answer_leaks(Allocator& core,
-                  service::Session& session,
-                  std::string_view arguments,
-                  service::Answer* answer);
+service::Run answer_leaks;
 
 }  // namespace custash::snapshot
 
