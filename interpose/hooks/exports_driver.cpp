@@ -79,6 +79,17 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define HANDLED(symbol, forms, role, handler, params, args) \
   ALL_FORMS_##forms(HANDLED_HOOK, hook_##symbol, handler, params, args)
 
+#define NOTED_HOOK(hook, null, note, params, args)                                         \
+  ANSWERED_HOOK(hook,                                                                      \
+                null,                                                                      \
+                hooks::while_awake([&] {                                                   \
+                  return hooks::unless_refused(handlers::note, [&] { return real args; }); \
+                }),                                                                        \
+                params,                                                                    \
+                args)
+#define NOTED(symbol, forms, role, note, params, args) \
+  ALL_FORMS_##forms(NOTED_HOOK, hook_##symbol, note, params, args)
+
 // The driver looks at the addresses that a node names.
 #define NODE_HOOK(hook, null, note, params, args)                                        \
   ANSWERED_HOOK(hook,                                                                    \

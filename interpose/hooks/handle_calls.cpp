@@ -19,29 +19,6 @@ namespace {
 
 using Handle = CUmemGenericAllocationHandle;
 
-// Calls that give memory out of this process's addresses.
-template <typename Call>
-CUresult leaving(Handle handle, Call call) {
-  if (process::core() == nullptr) return call(handle);
-  const KeepAwake awake(process::core());
-  handle_table().stays(handle);
-  return call(handle_table().by_driver(handle));
-}
-
-template <typename Call>
-CUresult leaving_at(CUdeviceptr address, Count bytes, Call call) {
-  const KeepAwake awake(process::core());
-  if (process::core() != nullptr) handle_table().stays_at(address, bytes);
-  return call();
-}
-
-// Not memory of custash's, which others may have next: it has no handle to be bound by.
-template <typename Call>
-CUresult bound_at(CUdeviceptr address, Count bytes, Call call) {
-  if (find_block(address, nullptr) != Ownership::Foreign) return CUDA_ERROR_INVALID_VALUE;
-  return leaving_at(address, bytes, call);
-}
-
 void ended(Handle handle) {
   passed::table().ended(passed::Kind::Handle, handle);
   history::ended(passed::Kind::Handle, handle);
@@ -65,6 +42,26 @@ CUresult make_unlike(Handle* out, Make make) {
 }
 
 }  // namespace
+
+CUresult by_driver(CUmemGenericAllocationHandle* handle) {
+  *handle = handle_table().by_driver(*handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult leaves(CUmemGenericAllocationHandle* handle) {
+  handle_table().stays(*handle);
+  return by_driver(handle);
+}
+
+CUresult leaves_at(CUdeviceptr address, Count bytes) {
+  handle_table().stays_at(address, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult may_bind(CUdeviceptr address, Count bytes) {
+  if (find_block(address, nullptr) != Ownership::Foreign) return CUDA_ERROR_INVALID_VALUE;
+  return leaves_at(address, bytes);
+}
 
 CUresult mem_create(
     Real<CUmemGenericAllocationHandle*, Count, const CUmemAllocationProp*, unsigned long long>
@@ -152,17 +149,6 @@ CUresult mem_set_access(Real<CUdeviceptr, Count, const CUmemAccessDesc*, Count> 
   return result;
 }
 
-CUresult mem_export(
-    Real<void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long>
-        real,
-    NullStream,
-    void* out,
-    CUmemGenericAllocationHandle handle,
-    CUmemAllocationHandleType type,
-    unsigned long long flags) {
-  return leaving(handle, [&](Handle by_driver) { return real(out, by_driver, type, flags); });
-}
-
 CUresult mem_import(Real<CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType> real,
                     NullStream,
                     CUmemGenericAllocationHandle* out,
@@ -180,14 +166,6 @@ CUresult multicast_create(Real<CUmemGenericAllocationHandle*, const void*> real,
   return make_unlike(out, [&] { return real(out, properties); });
 }
 
-CUresult properties_of_handle(Real<CUmemAllocationProp*, CUmemGenericAllocationHandle> real,
-                              NullStream,
-                              CUmemAllocationProp* out,
-                              CUmemGenericAllocationHandle handle) {
-  const KeepAwake awake(process::core());
-  return real(out, handle_table().by_driver(handle));
-}
-
 CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
                     NullStream,
                     CUarrayMapInfo* list,
@@ -202,88 +180,6 @@ CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
     each.memHandle.memHandle = handle_table().by_driver(each.memHandle.memHandle);
   }
   return real(translated.data(), count, stream);
-}
-
-CUresult multicast_bind(Real<Handle, Count, Handle, Count, Count, unsigned long long> real,
-                        NullStream,
-                        Handle multicast,
-                        Count at,
-                        Handle handle,
-                        Count offset,
-                        Count bytes,
-                        unsigned long long flags) {
-  return leaving(handle, [&](Handle by_driver) {
-    return real(multicast, at, by_driver, offset, bytes, flags);
-  });
-}
-
-CUresult multicast_bind_on(
-    Real<Handle, CUdevice, Count, Handle, Count, Count, unsigned long long> real,
-    NullStream,
-    Handle multicast,
-    CUdevice device,
-    Count at,
-    Handle handle,
-    Count offset,
-    Count bytes,
-    unsigned long long flags) {
-  return leaving(handle, [&](Handle by_driver) {
-    return real(multicast, device, at, by_driver, offset, bytes, flags);
-  });
-}
-
-CUresult multicast_bind_address(
-    Real<Handle, Count, CUdeviceptr, Count, unsigned long long> real,
-    NullStream,
-    Handle multicast,
-    Count at,
-    CUdeviceptr address,
-    Count bytes,
-    unsigned long long flags) {
-  return bound_at(address, bytes, [&] { return real(multicast, at, address, bytes, flags); });
-}
-
-CUresult multicast_bind_address_on(
-    Real<Handle, CUdevice, Count, CUdeviceptr, Count, unsigned long long> real,
-    NullStream,
-    Handle multicast,
-    CUdevice device,
-    Count at,
-    CUdeviceptr address,
-    Count bytes,
-    unsigned long long flags) {
-  return bound_at(
-      address, bytes, [&] { return real(multicast, device, at, address, bytes, flags); });
-}
-
-CUresult endpoint_bind(
-    Real<unsigned, CUdevice, cuuint64_t, Handle, cuuint64_t, cuuint64_t, unsigned long long>
-        real,
-    NullStream,
-    unsigned endpoint,
-    CUdevice device,
-    cuuint64_t at,
-    Handle handle,
-    cuuint64_t offset,
-    cuuint64_t bytes,
-    unsigned long long flags) {
-  return leaving(handle, [&](Handle by_driver) {
-    return real(endpoint, device, at, by_driver, offset, bytes, flags);
-  });
-}
-
-CUresult endpoint_bind_address(
-    Real<unsigned, CUdevice, cuuint64_t, void*, cuuint64_t, unsigned long long> real,
-    NullStream,
-    unsigned endpoint,
-    CUdevice device,
-    cuuint64_t at,
-    void* address,
-    cuuint64_t bytes,
-    unsigned long long flags) {
-  return leaving_at(reinterpret_cast<CUdeviceptr>(address), bytes, [&] {
-    return real(endpoint, device, at, address, bytes, flags);
-  });
 }
 
 }  // namespace custash::handlers

@@ -38,6 +38,18 @@ inline Ownership find_block(CUdeviceptr address, BlockInfo* info) {
   return core == nullptr ? Ownership::Foreign : core->find(address, info);
 }
 
+// Notes of the rows NOTED. by_driver(): the driver's number for the program's. leaves(): the same,
+// of memory that leaves this process's addresses. may_bind(): not memory of custash's, which
+// others may have next. It has no handle to be bound by.
+CUresult by_driver(CUmemGenericAllocationHandle* handle);
+CUresult leaves(CUmemGenericAllocationHandle* handle);
+CUresult leaves_at(CUdeviceptr address, Count bytes);
+CUresult may_bind(CUdeviceptr address, Count bytes);
+
+inline CUresult leaves_at(const void* address, Count bytes) {
+  return leaves_at(reinterpret_cast<CUdeviceptr>(address), bytes);
+}
+
 }  // namespace custash::handlers
 
 // Nodes that a program adds to a graph by hand, or changes: the rows NODE of entry_points.def

@@ -112,6 +112,12 @@ CUresult while_awake(Call call) {
   return call();
 }
 
+// For a call that a note comes before.
+template <typename Call>
+CUresult unless_refused(CUresult note, Call call) {
+  return note == CUDA_SUCCESS ? call() : note;
+}
+
 template <bool kWaits, typename Real, typename Call>
 CUresult observed(Real* real, Call call) noexcept {
   [[maybe_unused]] const WaitOf<kWaits> off;

@@ -12,7 +12,6 @@ namespace custash::checkers {
 namespace {
 
 constinit const char* found = nullptr;
-constinit bool injected = false;
 
 int look_at(dl_phdr_info* info, std::size_t, void*) {
   const std::string_view name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
@@ -23,7 +22,6 @@ int look_at(dl_phdr_info* info, std::size_t, void*) {
 
 void read_environment() noexcept {
   found = told_by_environment(secure_getenv);
-  injected = secure_getenv(kInjection) != nullptr;
 }
 
 const char* sanitizer() noexcept {
@@ -37,12 +35,6 @@ const char* debugger() noexcept {
     if (flag != nullptr && *flag != 0) return name;
   }
   return nullptr;
-}
-
-const char* any_tool() noexcept {
-  if (injected) return kInjection;
-  const char* const seen = sanitizer();
-  return seen != nullptr ? seen : debugger();
 }
 
 }  // namespace custash::checkers

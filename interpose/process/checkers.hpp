@@ -33,7 +33,5 @@ void read_environment() noexcept;
 const char* sanitizer() noexcept;
 // Null without one; asked once the driver is up.
 const char* debugger() noexcept;
-// One of these, or any other tool that is injected into the process.
-const char* any_tool() noexcept;
 
 }  // namespace custash::checkers

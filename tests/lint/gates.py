@@ -16,15 +16,13 @@ EXPORTS = "interpose/hooks/exports_driver.cpp"
 BY_KIND = {
     "SUBMISSION": ((EXPORTS, "SUBMIT_HOOK", "hooks::submit<"), (HOOKS, "submit", "Submission submission(")),
     "NODE": ((EXPORTS, "NODE_HOOK", "hooks::while_awake("), (HOOKS, "while_awake", "KeepAwake awake(")),
+    "NOTED": ((EXPORTS, "NOTED_HOOK", "hooks::while_awake("), (HOOKS, "while_awake", "KeepAwake awake(")),
     "AWAKE": ((EXPORTS, "AWAKE_HOOK", "hooks::while_awake("), (HOOKS, "while_awake", "KeepAwake awake(")),
 }
 # What handlers call in their turn.
 HELPERS = (("interpose/hooks/launch.cpp", "submit_from", "Submission"),
            ("interpose/hooks/capture_calls.cpp", "begin", "capture_begins("),
-           ("interpose/hooks/sync_memops.cpp", "let_cards_reach", ".wake("),
-           ("interpose/hooks/handle_calls.cpp", "leaving", "KeepAwake"),
-           ("interpose/hooks/handle_calls.cpp", "leaving_at", "KeepAwake"),
-           ("interpose/hooks/handle_calls.cpp", "bound_at", "leaving_at("))
+           ("interpose/hooks/sync_memops.cpp", "let_cards_reach", ".wake("))
 # Handlers that pass it: what they call to that end.
 PASSES = {
     "launch_kernel_ex": "hooks::submit<",
@@ -57,15 +55,7 @@ PASSES = {
     "mem_map": "KeepAwake",
     "mem_unmap": "KeepAwake",
     "mem_set_access": "KeepAwake",
-    "mem_export": "leaving(",
-    "properties_of_handle": "KeepAwake",
     "map_arrays": "KeepAwake",
-    "multicast_bind": "leaving(",
-    "multicast_bind_on": "leaving(",
-    "multicast_bind_address": "bound_at(",
-    "multicast_bind_address_on": "bound_at(",
-    "endpoint_bind": "leaving(",
-    "endpoint_bind_address": "leaving_at(",
 }
 OWN = "arrays and memory of other interfaces do not sleep, and a new handle has no contents"
 HOST = "host memory does not sleep"
@@ -152,14 +142,12 @@ def self_test():
     hooks = "".join(f"CUresult {name}(int) {{\n  {call}x);\n}}\n" for name, call in PASSES.items())
     names = "".join(f"MEMORY(cuX, One, Other, {n}, (), ())\n" for n in {*PASSES, *REASONS} if not n.startswith("cu"))
     names += "".join(f"RELIEF({n}, One, (), ())\n" for n in REASONS if n.startswith("cu"))
-    sound = names + "SUBMISSION(cuL, One, 0, 0, 0, 0, (), ())\nAWAKE(cuT, One, (), ())\nNODE(cuN, One, n, (), ())\n"
+    sound = names + "SUBMISSION(cuL, One, 0, 0, 0, 0, (), ())\nAWAKE(cuT, One, (), ())\nNOTED(cuE, One, n, (), ())\nNODE(cuN, One, n, (), ())\n"
     code = ("#define SUBMIT_HOOK(x) hooks::submit<r>(x)\n\n#define NODE_HOOK(x) hooks::while_awake(x)\n\n"
-            "#define AWAKE_HOOK(x) hooks::while_awake(x)\n\nCUresult submit(int) {\n  Submission submission(x);\n}\n"
+            "#define AWAKE_HOOK(x) hooks::while_awake(x)\n\n#define NOTED_HOOK(x) hooks::while_awake(x)\n\nCUresult submit(int) {\n  Submission submission(x);\n}\n"
             "CUresult while_awake(int) {\n  KeepAwake awake(x);\n}\n"
             "CUresult begin(int) {\n  capture_begins(x);\n}\nCUresult submit_from(int) {\n  Submission s(x);\n}\n"
-            "void let_cards_reach(int) {\n  Sleep(x).wake();\n}\n"
-            "CUresult leaving(int) {\n  KeepAwake awake(x);\n}\nCUresult leaving_at(int) {\n  KeepAwake awake(x);\n}\n"
-            "CUresult bound_at(int) {\n  return leaving_at(x);\n}\n")
+            "void let_cards_reach(int) {\n  Sleep(x).wake();\n}\n")
     assert not problems_of(sound, lambda _: code, hooks), problems_of(sound, lambda _: code, hooks)
     for definition in (sound + "MEMORY(cuNew, One, Other, new_handler, (), ())\n", sound + "RELIEF(cuNew, One, (), ())\n",
                        sound.replace("MEMORY(cuX, One, Other, mem_free, (), ())\n", "")):
