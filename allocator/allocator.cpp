@@ -144,18 +144,10 @@ bool Allocator::owns(Address address) const {
 Ownership Allocator::find(Address address, BlockInfo* info) {
   ContextCache* cache = state_->owner(address);
   if (cache == nullptr) return Ownership::Foreign;
-  const BlockAnswer answer = cache->report().describe(address);
-  if (!answer.live) return Ownership::Cached;
-  if (info != nullptr) {
-    *info = {answer.base,
-             answer.requested,
-             answer.usable,
-             cache->context(),
-             answer.buffer_id,
-             answer.account,
-             answer.guarded};
-  }
-  return Ownership::Live;
+  BlockInfo unasked;
+  return cache->report().describe(address, info == nullptr ? &unasked : info)
+             ? Ownership::Live
+             : Ownership::Cached;
 }
 
 Bytes Allocator::reclaimable(int device) {

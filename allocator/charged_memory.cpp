@@ -5,9 +5,6 @@
 
 namespace custash {
 
-ChargedMemory::ChargedMemory(Allocator& core) : core_(core), state_(core.state()) {
-}
-
 Status ChargedMemory::allocate_on(Accounts::Number account,
                                   CUcontext context,
                                   CUstream stream,

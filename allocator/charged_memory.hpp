@@ -11,7 +11,7 @@ namespace custash {
 
 class ChargedMemory {
  public:
-  explicit ChargedMemory(Allocator& core);
+  explicit ChargedMemory(Allocator& core) : core_(core), state_(core.state()) {}
 
   // As Allocator::allocate_on().
   Status allocate_on(Accounts::Number account,

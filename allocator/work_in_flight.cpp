@@ -7,9 +7,6 @@
 
 namespace custash {
 
-WorkInFlight::WorkInFlight(Allocator& core) : state_(core.state()) {
-}
-
 Status WorkInFlight::take_ticket(CUcontext own, std::uint64_t* ticket) {
   if (ContextCache* only = state_.only.load()) {
     Timeline* const one[] = {&only->timeline()};
@@ -23,16 +20,8 @@ Status WorkInFlight::take_ticket(CUcontext own, std::uint64_t* ticket) {
   return state_.tickets.take(state_.timelines(), here, &cache->timeline(), ticket);
 }
 
-std::uint64_t WorkInFlight::tickets_passed() const {
-  return state_.tickets.passed();
-}
-
-void WorkInFlight::poll_tickets() {
-  state_.tickets.poll();
-}
-
-Status WorkInFlight::wait_for_ticket(std::uint64_t ticket) {
-  return state_.tickets.wait(ticket);
+HostTickets& WorkInFlight::tickets() {
+  return state_.tickets;
 }
 
 HostUse WorkInFlight::record_use(CUstream stream, NullStream null) {

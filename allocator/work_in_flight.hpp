@@ -5,6 +5,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/order/event.hpp"
+#include "allocator/order/host_tickets.hpp"
 
 #include <cstdint>
 
@@ -12,14 +13,12 @@ namespace custash {
 
 class WorkInFlight {
  public:
-  explicit WorkInFlight(Allocator& core);
+  explicit WorkInFlight(Allocator& core) : state_(core.state()) {}
 
   // A ticket for everything submitted so far, in every context (host_tickets.hpp). Never waits.
   // An error is that of the buffer's own context.
   Status take_ticket(CUcontext own, std::uint64_t* ticket);
-  [[nodiscard]] std::uint64_t tickets_passed() const;  // no driver call
-  void poll_tickets();
-  Status wait_for_ticket(std::uint64_t ticket);
+  HostTickets& tickets();
 
   // Records an event after the stream's current work. Returns an empty use if no event can be
   // created.

@@ -92,7 +92,7 @@ void* HostCache::try_allocate(CUcontext context, Bytes bytes, unsigned flags) {
   const HostRequest request(context, bytes, flags);
   Lock lock(mutex_);
   Block* block =
-      pool_for(request).take_recent(request.size, WorkInFlight(allocator_).tickets_passed());
+      pool_for(request).take_recent(request.size, WorkInFlight(allocator_).tickets().passed());
   return block == nullptr ? nullptr : hand_out(block, request);
 }
 
@@ -100,7 +100,7 @@ void* HostCache::search(const HostRequest& request) {
   const Nanoseconds now = driver_.now();
   Lock lock(mutex_);
   HostPool& pool = pool_for(request);
-  const std::uint64_t passed = WorkInFlight(allocator_).tickets_passed();
+  const std::uint64_t passed = WorkInFlight(allocator_).tickets().passed();
   Block* block = pool.take_recent(request.size, passed);
   if (block == nullptr) block = pool.take_merged(request.size, passed, now);
   return block == nullptr ? nullptr : hand_out(block, request);
@@ -152,10 +152,8 @@ bool HostCache::wait_for_limbo(CUcontext only) {
   if (named)
     WorkInFlight(allocator_)
         .take_ticket(nullptr, &ticket)
-        .ignore();  // a broken context runs nothing
-  WorkInFlight(allocator_)
-      .wait_for_ticket(ticket)
-      .ignore();  // unfinished buffers stay in limbo
+        .ignore();                                           // a broken context runs nothing
+  WorkInFlight(allocator_).tickets().wait(ticket).ignore();  // unfinished buffers stay in limbo
   poll();
   return true;
 }
@@ -177,7 +175,7 @@ void* HostCache::wait_and_search(const HostRequest& request) {
     if (waiting <= allowed || first == Position::end()) return nullptr;
     ++stats_.num_waits;
   }
-  return WorkInFlight(allocator_).wait_for_ticket(first.count).ok() ? search(request) : nullptr;
+  return WorkInFlight(allocator_).tickets().wait(first.count).ok() ? search(request) : nullptr;
 }
 
 bool HostCache::over_limit(Bytes bytes) const {
@@ -273,7 +271,7 @@ void HostCache::log_refused(Bytes bytes) {
 }
 
 void HostCache::poll() {
-  WorkInFlight(allocator_).poll_tickets();
+  WorkInFlight(allocator_).tickets().poll();
   streams_.poll();
 }
 

@@ -86,11 +86,6 @@ class HostCache {
   // Whether the address is in one of the sampler's segments or guards one.
   bool guards(Address address);
 
-  // The program has waited for work on the device.
-  void rest_guarded() {
-    if (sampler_ != nullptr) sampler_->waited();
-  }
-
   HostSampler* sampler() { return sampler_.get(); }
 
   // Pages between pages without access for a request of sizes Apart, if the limits have room

@@ -53,7 +53,7 @@ HostStats HostCache::stats() {
   {
     Lock lock(mutex_);
     for (const auto& each : pools_)
-      each->drain(WorkInFlight(allocator_).tickets_passed(), driver_.now());
+      each->drain(WorkInFlight(allocator_).tickets().passed(), driver_.now());
     out = stats_;
     if (sampler_ != nullptr) sampler_->count(lock, &out);
   }

@@ -30,7 +30,7 @@ Status HostReclaim::give_back(Nanoseconds idle_before,
     Lock lock(parts_.mutex);
     for (const auto& each : parts_.pools) {
       if (apart_only && each->sizes != HostSizes::Apart) continue;
-      each->drain(WorkInFlight(parts_.allocator).tickets_passed(), now);
+      each->drain(WorkInFlight(parts_.allocator).tickets().passed(), now);
       std::vector<HostMemoryRange> ranges;
       each->take_free_segments(idle_before, &ranges, &most);
       for (const HostMemoryRange& range : ranges) {
@@ -74,7 +74,7 @@ void HostReclaim::poll_briefly() {
   constexpr int kQuestions = 100;  // about 20 µs
   WorkInFlight work(parts_.allocator);
   for (int i = 0; i < kQuestions && !work.idle(); ++i)
-    work.poll_tickets();
+    work.tickets().poll();
 }
 
 bool HostReclaim::drain_apart(const Lock& lock, Nanoseconds now) {
@@ -82,7 +82,7 @@ bool HostReclaim::drain_apart(const Lock& lock, Nanoseconds now) {
   bool left = false;
   for (const auto& each : parts_.pools) {
     if (each->sizes != HostSizes::Apart) continue;
-    each->drain(WorkInFlight(parts_.allocator).tickets_passed(), now);
+    each->drain(WorkInFlight(parts_.allocator).tickets().passed(), now);
     each->each_in_limbo([&](const Block&) { left = true; });
   }
   return left;
@@ -90,13 +90,13 @@ bool HostReclaim::drain_apart(const Lock& lock, Nanoseconds now) {
 
 Nanoseconds HostReclaim::decay_due() {
   if (parts_.config.pinned_decay == 0) return kNever;
-  WorkInFlight(parts_.allocator).poll_tickets();
+  WorkInFlight(parts_.allocator).tickets().poll();
   parts_.streams.poll();
   const Nanoseconds now = parts_.driver.now();
   Nanoseconds since = kNever;
   Lock lock(parts_.mutex);
   for (const auto& each : parts_.pools) {
-    each->drain(WorkInFlight(parts_.allocator).tickets_passed(), now);
+    each->drain(WorkInFlight(parts_.allocator).tickets().passed(), now);
     for (const auto& [base, segment] : each->segments())
       if (segment.wholly_free()) since = std::min(since, segment.idle_since);
   }
@@ -121,7 +121,7 @@ void HostReclaim::decay() {
   if (now < due) return;
   const Nanoseconds age = parts_.config.pinned_decay * kSecond;
   if (!next_decay_.compare_exchange_strong(due, now + age / 4) || due == 0 || now < age) return;
-  WorkInFlight(parts_.allocator).poll_tickets();
+  WorkInFlight(parts_.allocator).tickets().poll();
   if (!WorkInFlight(parts_.allocator).idle() && holds(Rule::buffers_are_unpinned_when_idle))
     return;
   std::size_t returned = 0;

@@ -17,22 +17,20 @@ namespace custash {
 Pool& BlockSearch::pool_of(StreamState* stream_state) {
   // On a nearly full device all streams share the pages of one pool.
   if (stream_state == nullptr || core_.headroom.fit() == Fit::FewPages)
-    return *core_.pools.front();
+    return core_.pools.front();
   Pool*& pool = stream_state->pool;
   if (pool != nullptr) return *pool;
   pool = streams_.take_spare_pool();  // ReuseAfter says for whom its blocks are safe
-  if (pool == nullptr) pool = &core_.add_pool();
+  if (pool == nullptr) pool = &core_.pools.add();
   return *pool;
 }
 
 template <typename Attempt>
 Address BlockSearch::take_from_any(SizeKind kind, Attempt attempt) {
-  PoolSet& filled = core_.filled(kind);
-  for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1)) {
-    Pool& pool = *core_.pools[i];
-    const Address found = pool.shares() ? attempt(pool) : 0;
+  for (std::size_t at = 0; Pool* const pool = core_.pools.next_filled(kind, &at);) {
+    const Address found = pool->shares() ? attempt(*pool) : 0;
     if (found != 0) return found;
-    if (pool.nothing(kind)) filled.remove(i);
+    if (pool->nothing(kind)) core_.pools.remove(kind, at);
   }
   return 0;
 }
@@ -40,7 +38,7 @@ Address BlockSearch::take_from_any(SizeKind kind, Attempt attempt) {
 Pool& BlockSearch::pool_of(const Request& request) {
   if (!request.own_pages) return pool_of(request.stream_state);
   if (own_pages_ == nullptr) {
-    own_pages_ = &core_.add_pool();
+    own_pages_ = &core_.pools.add();
     own_pages_->own_pages = true;
   }
   return *own_pages_;
@@ -83,7 +81,7 @@ Address BlockSearch::take_from(Pool& pool,
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   arena.blocks().drain(reuse_limits.passed);
-  Fit fit = fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on());
+  Fit fit = fit_of(arena, core_.headroom.fit(), core_.shared.whole_blocks.on());
   // A capture allows no wait: any hole is better than one more page.
   if (fit == Fit::AsDriver && core_.timeline.events().capturing()) fit = Fit::FewPages;
   if (request.own_pages) fit = Fit::OwnPages;
@@ -118,7 +116,7 @@ Address BlockSearch::take_from_limbo(Pool& pool,
       whole(request).rounded,
       reuse_limits,
       request.own_pages ? Fit::OwnPages
-                        : fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on()));
+                        : fit_of(arena, core_.headroom.fit(), core_.shared.whole_blocks.on()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
@@ -164,7 +162,7 @@ bool BlockSearch::cuts_slabs(const Request& request) {
 // There was no other request. So a slab in a free page costs no driver call.
 bool BlockSearch::alone(const Request& request) const {
   return core_.headroom.fit() == Fit::Quick &&
-         core_.settling.in_a_row(request.size_class) >= core_.config.slabs_after;
+         core_.settling.in_a_row(request.size_class) >= core_.shared.config.slabs_after;
 }
 
 SmallRef BlockSearch::cut_slab(Pool& pool,
@@ -180,8 +178,8 @@ SmallRef BlockSearch::slab_from(Pool& pool, Block* backing, const Request& reque
   Slab* slab = pool.slabs.add(backing, request.size_class, &core_.cache);
   // The page map has its leaf already: the segment was entered there.
   CUSTASH_ASSERT(backing->state == BlockState::Used && backing->buffer_id == 0);
-  CUSTASH_ASSERT(core_.pages.find(slab->base).segment == backing->segment);
-  const bool entered = core_.pages.set(slab->base, slab->base + kSlabBytes, slab);
+  CUSTASH_ASSERT(core_.shared.pages.find(slab->base).segment == backing->segment);
+  const bool entered = core_.shared.pages.set(slab->base, slab->base + kSlabBytes, slab);
   CUSTASH_ASSERT(entered);
   // The search accepted what this page waits for. It need not accept what blocks in other slabs
   // wait for, so the block comes from this one.
@@ -205,7 +203,7 @@ Address BlockSearch::hand_out(const Request& request, const BlockRef& found) {
     return block.reuse_after;
   };
   const ReuseAfter reuse_after = found.small ? fill(found.small.block()) : fill(*found.large);
-  if (found.large != nullptr) core_.pages.begin_block(found.large->address, found.large);
+  if (found.large != nullptr) core_.shared.pages.begin_block(found.large->address, found.large);
   if (reuse_after.plain > core_.timeline.debt().done_or_paid() &&
       holds(Rule::hand_outs_take_debt))
     core_.timeline.debt().take_debt(reuse_after.plain);

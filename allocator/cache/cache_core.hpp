@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // CacheCore: what the parts of a ContextCache share: the context, its timeline and memory, the
-// pools, the statistics and the lock. It also decides what a freed block may be reused for.
+// pools, the statistics and the lock. It also decides what a freed block may be reused for. A
+// part that needs only a few of these has references to them instead.
+// Proved: tests/models/peers.pml, tests/models/reuse.pml and tests/models/unpaid.pml.
 #pragma once
 
+#include "allocator/base/rule.hpp"
 #include "allocator/cache/cache_lock.hpp"
 #include "allocator/cache/cache_shared.hpp"
 #include "allocator/cache/peer_access.hpp"
-#include "allocator/heap/mapping_cost.hpp"
-#include "allocator/heap/move_rate.hpp"
-#include "allocator/heap/pool_set.hpp"
+#include "allocator/heap/pool.hpp"
 #include "allocator/heap/refaults.hpp"
 #include "allocator/heap/request.hpp"
 #include "allocator/heap/reuse_after.hpp"
@@ -17,62 +18,67 @@
 #include "allocator/memory/headroom.hpp"
 #include "allocator/order/timeline.hpp"
 
-#include <algorithm>
 #include <atomic>
-#include <memory>
-#include <vector>
 
 namespace custash {
 
-class Sampler;
-struct Pool;
-
 struct CacheCore {
-  CacheCore(const CacheShared& shared, ContextCache& of, CUcontext of_context, CUdevice on);
-  ~CacheCore();
+  CacheCore(const CacheShared& shared_by_all,
+            ContextCache& of,
+            CUcontext of_context,
+            CUdevice on);
 
   CacheCore(const CacheCore&) = delete;
   CacheCore& operator=(const CacheCore&) = delete;
 
-  // Whether the calling thread may use its thread cache.
-  [[nodiscard]] bool quick_ways_open() const;
-  [[nodiscard]] bool done_or_owed(Position position) const;
-  [[nodiscard]] bool unused_since(Position handed_out) const;
-  // A block may be handed out only when its last use is over.
-  [[nodiscard]] bool must_be_over() const;
-  [[nodiscard]] bool debt_allowed() const;
-  [[nodiscard]] bool frees_wait_for_device() const;
-
-  [[nodiscard]] bool frees_are_quick() const {
-    return !peers.reached_by_engines() && sampler == nullptr;
+  // Whether the calling thread may use its thread cache. Order: see `quick`.
+  [[nodiscard, gnu::always_inline]] bool quick_ways_open() const {
+    return quick.load(std::memory_order_relaxed) && !timeline.events().broken() &&
+           !(timeline.events().capturing() && holds(Rule::no_hits_in_a_capture)) &&
+           headroom.fit() == Fit::Quick;
   }
 
+  // A block may be handed out only when its last use is over: kernels may reach this memory
+  // that no stream wait holds back. Such are kernels of peers that do not pay debt, and running
+  // kernels to which the host may hand memory. (With one stream, such a kernel is ordered
+  // behind all work that is owed.)
+  [[nodiscard]] bool must_be_over() const {
+    const bool unpaid = peers.unpaid() && holds(Rule::no_debt_with_unpaid_peers);
+    const bool handed =
+        (timeline.host_may_hand_over() && !timeline.submissions().single_stream()) ||
+        peers.host_may_hand_over();
+    return unpaid || (handed && holds(Rule::no_debt_where_the_host_hands_over));
+  }
+
+  // The position has passed, a stream wait covers it, or the next submission that is not
+  // ordered behind it will wait for it.
+  [[nodiscard, gnu::always_inline]] bool done_or_owed(Position position) const {
+    if (position <= timeline.fences().passed()) return true;
+    if (must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over)) return false;
+    return position <= timeline.debt().owed() || (timeline.submissions().single_stream() &&
+                                                  position <= timeline.fences().coverable());
+  }
+
+  [[nodiscard]] bool debt_allowed() const;
   [[nodiscard]] Position settled() const;
   [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
-  [[nodiscard]] bool run_ahead_allows(const Request& request) const REQUIRES(cache_lock);
-  Pool& add_pool() REQUIRES(cache_lock);
 
-  const Driver& driver;
-  const Config& config;
+  // Whether the other contexts of the device have nothing to do.
+  [[nodiscard]] bool others_idle(Unseen unseen) const {
+    return shared.others.idle(shared.others.state, cache, unseen);
+  }
+
+  const CacheShared shared;
   // The options allow the fast paths. Order: none, it only ever turns false.
   std::atomic<bool> quick;
-  PageMap& pages;
-  Accounts& accounts;
-  DeferredUnmaps& deferred_unmaps;
-  DeviceBudget& budget;
   ContextCache& cache;
   const CUcontext context;
   const CUdevice device;
-  const CacheShared::Others others;
-  SleepGate& sleep_gate;
-  WholeBlocks& whole_blocks;
   DriverMemory memory;
   mutable Timeline timeline;  // has a lock of its own
   Headroom headroom;
   PeerAccess peers;
-  std::unique_ptr<Sampler> sampler;    // null: the cache serves every allocation
   std::atomic<Position> limbo_high{};  // the highest that a block in limbo waits for
-  std::atomic<Position> order_high{};  // the highest position of a free on a stream
 
   // From a cache line of its own on: hits read the members before it.
   alignas(64) Mutex mutex{LockRank::Context};
@@ -80,20 +86,7 @@ struct CacheCore {
   Settling settling GUARDED_BY(cache_lock);
   Refaults refaults GUARDED_BY(cache_lock);
   Thefts thefts GUARDED_BY(cache_lock);
-  MoveRate move_rate GUARDED_BY(cache_lock);
-  MappingCost mapping_cost GUARDED_BY(cache_lock);
-  PoolSet filled_small GUARDED_BY(cache_lock);
-  PoolSet filled_large GUARDED_BY(cache_lock);
-  std::vector<std::unique_ptr<Pool>> pools GUARDED_BY(cache_lock);  // [0]: plain calls
-
-  PoolSet& filled(SizeKind kind) REQUIRES(cache_lock) {
-    return kind == SizeKind::Small ? filled_small : filled_large;
-  }
-
-  // The first pool from there on that may have something of either kind.
-  [[nodiscard]] std::size_t next_filled(std::size_t from) const REQUIRES(cache_lock) {
-    return std::min(filled_small.next(from), filled_large.next(from));
-  }
+  PoolList pools GUARDED_BY(cache_lock);
 };
 
 }  // namespace custash

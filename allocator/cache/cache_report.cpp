@@ -7,39 +7,41 @@
 
 namespace custash {
 
-BlockAnswer CacheReport::describe(Address address) {
+bool CacheReport::describe(Address address, BlockInfo* out) {
   CacheLock lock(core_.mutex);
-  const PageOwner owner = core_.pages.find(address);
+  const PageOwner owner = core_.shared.pages.find(address);
   if (owner.slab != nullptr && owner.slab->cache == &core_.cache) {
     Slab* slab = owner.slab;
     const auto index = static_cast<std::uint32_t>((address - slab->base) / slab->block_bytes());
-    if (index >= slab->blocks.size()) return {};
+    if (index >= slab->blocks.size()) return false;
     const SmallRef ref{slab, index};
     const SmallBlock& block = ref.block();
     const std::uint64_t id = block.buffer_id.look();
-    if (id == 0) return {};
-    return {true,
-            ref.address(),
+    if (id == 0) return false;
+    *out = {ref.address(),
             block.requested,
             slab->block_bytes(),
+            core_.context,
             id,
             block.marks.charged_to()};
+    return true;
   }
-  if (owner.segment == nullptr || owner.segment->cache != &core_.cache) return {};
+  if (owner.segment == nullptr || owner.segment->cache != &core_.cache) return false;
   const Block* const found = owner.segment->used.find_last(address);
-  if (found == nullptr) return {};
+  if (found == nullptr) return false;
   const Block& block = *found;
   const std::uint64_t id = block.buffer_id.look();
-  if (address >= block.end() || id == 0) return {};
+  if (address >= block.end() || id == 0) return false;
   const auto holds_it = [&](const auto& pool) { return &pool->large == block.segment->arena; };
   const auto pool = std::find_if(core_.pools.begin(), core_.pools.end(), holds_it);
-  return {true,
-          block.address,
+  *out = {block.address,
           block.requested,
           block.size,
+          core_.context,
           id,
           block.marks.charged_to(),
           pool != core_.pools.end() && (*pool)->guarded};
+  return true;
 }
 
 std::string CacheReport::describe_use() {

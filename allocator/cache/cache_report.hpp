@@ -7,20 +7,11 @@
 #include "allocator/cache/sleeping_pages.hpp"
 #include "allocator/cache/stream_table.hpp"
 #include "allocator/cache/thread_caches.hpp"
+#include "allocator/heap/block_info.hpp"
 
 #include <string>
 
 namespace custash {
-
-// The answer to a query about an address.
-struct BlockAnswer {
-  bool live = false;
-  Address base = 0;
-  Bytes requested = 0, usable = 0;
-  std::uint64_t buffer_id = 0;
-  Accounts::Number account = 0;
-  bool guarded = false;
-};
 
 class CacheReport {
  public:
@@ -30,7 +21,8 @@ class CacheReport {
               const SleepingPages& sleeping)
       : core_(core), streams_(streams), thread_caches_(thread_caches), sleeping_(sleeping) {}
 
-  BlockAnswer describe(Address address) EXCLUDES(cache_lock);
+  // False: no caller owns a block there.
+  bool describe(Address address, BlockInfo* out) EXCLUDES(cache_lock);
   DeviceStats stats() EXCLUDES(cache_lock);
   void reset_peaks() EXCLUDES(cache_lock);
   void count_oom() EXCLUDES(cache_lock);

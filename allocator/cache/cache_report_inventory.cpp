@@ -77,7 +77,7 @@ void CacheReport::take_inventory(Inventory* out) {
         held->stream = stream;
       }
       held->size += block->size;
-      const Slab* const slab = core_.pages.find(block->address).slab;
+      const Slab* const slab = core_.shared.pages.find(block->address).slab;
       if (block->state == BlockState::Used && slab != nullptr && slab->backing == block) {
         add_slab(*slab, held);
       } else {

@@ -65,8 +65,8 @@ Request make_request(const FreedBlocks& freed,
 
 ContextCache::ContextCache(const CacheShared& shared, CUcontext context, CUdevice device)
     : fast_path_(shared, *this, context, device) {
-  if (const auto make = core_.config.guard.on_device)
-    core_.sampler = make({core_, growth_, reclaim_});
+  if (const auto make = core_.shared.config.guard.on_device)
+    sampler_ = make({core_, growth_, reclaim_});
 }
 
 Status ContextCache::allocate(Bytes bytes,
@@ -75,24 +75,25 @@ Status ContextCache::allocate(Bytes bytes,
                               Address* out) {
   // The driver itself answers for a broken context and for more bytes than the device has.
   if (core_.timeline.events().broken() || bytes > core_.memory.device_bytes() ||
-      core_.config.caching == Caching::Never)
+      core_.shared.config.caching == Caching::Never)
     return core_.memory.alloc(bytes, out);
   reclaim_.decay(PlainTrim::WhenIdle, kLate);
-  if (core_.whole_blocks.look()) grants_.keep_blocks_whole();
+  if (core_.shared.whole_blocks.look()) grants_.keep_blocks_whole();
   CrossWait wait;
   const Request request = make_request(freed_, bytes, stream_state, &wait, thread_cache);
   Address found = 0;
-  if (core_.sampler != nullptr && core_.sampler->allocate(request, out)) return {};
+  if (sampler_ != nullptr && sampler_->allocate(request, out)) return {};
   if (const Status status = find_or_grow(request, &found); !status.ok()) return status;
   // The GPU waits if the event is still there; otherwise the host waits.
   if (wait.needed &&
       !(wait.free_event && core_.timeline.wait_free_event(*stream_state, wait.free_event)) &&
       holds(Rule::lost_free_events_are_waited_for)) {
-    core_.timeline.fences().wait_all().ignore();  // broken() reports it
+    fences_.wait_all().ignore();  // broken() reports it
   }
   waits_.settle_handed(wait);
   // custash may not see the next submission, so its debt is paid here.
-  if (!core_.config.single_stream && holds(Rule::unseen_work_is_paid_for_at_the_allocation))
+  if (!core_.shared.config.single_stream &&
+      holds(Rule::unseen_work_is_paid_for_at_the_allocation))
     core_.timeline.debt().pay_now();
   *out = found;
   return {};
@@ -119,7 +120,7 @@ Status ContextCache::find_or_grow(const Request& request, Address* out) {
            thread_caches_.steal(request))
       *out = take_own(request, in_order);
     if (*out != 0) return {};
-    hoards = !core_.run_ahead_allows(request);
+    hoards = !run_ahead_allows(request);
   }
   // Only where peers do not pay. While a kernel runs that the host feeds, the wait could be for
   // that very kernel.
@@ -134,23 +135,31 @@ Address ContextCache::take_own(const Request& request, bool in_order) {
 }
 
 Address ContextCache::take_from_others(const Request& request, bool in_order) {
-  if (!in_order && core_.run_ahead_allows(request)) return 0;
+  if (!in_order && run_ahead_allows(request)) return 0;
   const Address found = search_.take_across(request);
   return found != 0 ? found : search_.take_in_debt(request);
+}
+
+bool ContextCache::run_ahead_allows(const Request& request) const {
+  const auto reserved = static_cast<Bytes>(core_.stats.reserved_bytes[0].current);
+  const Bytes in_use =
+      static_cast<Bytes>(core_.stats.allocated_bytes[0].current) + request.rounded;
+  return reserved + request.rounded <=
+         in_use + in_use / 100 * core_.shared.config.run_ahead_percent + kRunAheadFloor;
 }
 
 // Whether there was anything to ask for. With several streams, blocks outside limbo wait, too.
 bool ContextCache::poll(bool in_order) {
   Position waiting = core_.limbo_high.load();
-  if (!in_order) waiting = std::max(waiting, core_.timeline.fences().newest());
-  if (waiting <= core_.timeline.fences().passed()) return false;
-  core_.timeline.fences().poll(waiting);
+  if (!in_order) waiting = std::max(waiting, fences_.newest());
+  if (waiting <= fences_.passed()) return false;
+  fences_.poll(waiting);
   return true;
 }
 
 Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
-  if (core_.timeline.events().broken() || !core_.config.single_stream ||
-      core_.sampler != nullptr || bytes > core_.memory.device_bytes())
+  if (core_.timeline.events().broken() || !core_.shared.config.single_stream ||
+      sampler_ != nullptr || bytes > core_.memory.device_bytes())
     return 0;
   CrossWait wait;
   const Request request = make_request(freed_, bytes, nullptr, &wait, thread_cache);
@@ -162,8 +171,7 @@ Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
     found = search_.take_from(
         search_.pool_of(request),
         request,
-        core_.reuse_limits(
-            request, core_.timeline.submissions().single_stream() && core_.debt_allowed()));
+        core_.reuse_limits(request, core_.timeline.submissions().single_stream()));
   }
   waits_.settle_handed(wait);  // calls the driver only where a launch came in between
   return found;
@@ -187,28 +195,30 @@ Status ContextCache::free_slow(const PageOwner& owner,
     position = found.marks().shared_streams
                    ? core_.timeline.submissions().submitted()
                    : core_.timeline.record_free_on(*stream_state, found.kind());
-    if (core_.timeline.events().broken())
-      result = core_.timeline.fences().wait_all();  // tells the fault
+    if (core_.timeline.events().broken()) result = fences_.wait_all();  // tells the fault
   } else {
-    if (copies_abroad().any() && core_.config.free_mode != FreeMode::Never)
+    if (copies_abroad().any() && core_.shared.config.free_mode != FreeMode::Never)
       result = copies_abroad().wait_for(address, static_cast<Bytes>(found.block_bytes()));
     if (const Status waited = wait_before_free(); !waited.ok()) result = waited;
-    if (const Status recorded = core_.timeline.fences().record_free(&position); !recorded.ok())
+    if (const Status recorded = fences_.record_free(&position); !recorded.ok())
       result = recorded;
   }
   {
     CacheLock lock(core_.mutex);
     freed_.finish(found, stream_state, position);
   }
-  if (core_.sampler != nullptr) core_.sampler->freed();
+  if (sampler_ != nullptr) sampler_->freed();
   reclaim_.return_left();
   // The driver reports earlier errors here, too. The block is free in any case.
   return result;
 }
 
 Status ContextCache::wait_before_free() {
-  if (core_.frees_wait_for_device()) return core_.timeline.events().wait_device();
-  return core_.config.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
+  // As the driver's own free does.
+  if (core_.shared.config.free_mode == FreeMode::Strict ||
+      (core_.peers.reached_by_engines() && holds(Rule::frees_wait_for_engines)))
+    return core_.timeline.events().wait_device();
+  return core_.shared.config.free_mode != FreeMode::Never && holds(Rule::frees_wait_for_results)
              ? core_.timeline.host_work().wait()
              : Status();
 }
@@ -226,8 +236,8 @@ bool ContextCache::free_fenced(ThreadCache& thread_cache,
     return fast_path_.free(thread_cache, owner, address);
   }
   // The slow path waits for the device and reports errors.
-  if (core_.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
-      !core_.timeline.fences().record_free(&position).ok())
+  if (core_.shared.config.free_mode == FreeMode::Strict || !wait_before_free().ok() ||
+      !fences_.record_free(&position).ok())
     return false;
   return fast_path_.free(thread_cache, owner, address) ||
          free_covered(owner, address, &thread_cache);
@@ -236,7 +246,8 @@ bool ContextCache::free_fenced(ThreadCache& thread_cache,
 bool ContextCache::free_covered(const PageOwner& owner,
                                 Address address,
                                 ThreadCache* thread_cache) {
-  if (fast_path_.free_waits() || !core_.frees_are_quick()) return false;
+  if (fast_path_.free_waits() || core_.peers.reached_by_engines() || sampler_ != nullptr)
+    return false;
   Position position;
   if (!core_.timeline.try_record_free(&position)) return false;
   CacheLock lock(core_.mutex);
@@ -283,8 +294,8 @@ Status ContextCache::trim(TrimRequest trim_request, const StreamState& stream_st
 }
 
 Status ContextCache::quiet(Address base) {
-  if (core_.sampler != nullptr && holds(Rule::memory_that_leaves_the_sight_is_filled))
-    core_.sampler->finish_writes();
+  if (sampler_ != nullptr && holds(Rule::memory_that_leaves_the_sight_is_filled))
+    sampler_->finish_writes();
   Position owed;
   {
     CacheLock lock(core_.mutex);
@@ -295,9 +306,7 @@ Status ContextCache::quiet(Address base) {
   // A free on a stream replaces the fence that a block was taken in debt of.
   if (holds(Rule::debt_outlives_a_free_on_a_stream))
     owed = std::max(owed, core_.timeline.debt().owed());
-  return holds(Rule::memory_that_leaves_the_sight_is_quiet)
-             ? core_.timeline.fences().wait_for(owed)
-             : Status();
+  return holds(Rule::memory_that_leaves_the_sight_is_quiet) ? fences_.wait_for(owed) : Status();
 }
 
 void ContextCache::abandon() {
@@ -305,7 +314,7 @@ void ContextCache::abandon() {
   CacheLock lock(core_.mutex);
   thread_caches_.empty_all();
   surviving_.add(stale_.abandon());
-  if (core_.sampler != nullptr) surviving_.add(core_.sampler->abandon());
+  if (sampler_ != nullptr) surviving_.add(sampler_->abandon());
   surviving_.add(still_.cutter.abandon());
   std::vector<Slab*> slabs;
   for (const auto& pool : core_.pools) {
@@ -324,7 +333,7 @@ void ContextCache::abandon() {
   still_.staying.forget();
   freed_.forget();
   streams_.forget_streams();
-  core_.budget.give(static_cast<Bytes>(core_.stats.reserved_bytes[0].current));
+  core_.shared.budget.give(static_cast<Bytes>(core_.stats.reserved_bytes[0].current));
   core_.stats = DeviceStats{};
 }
 

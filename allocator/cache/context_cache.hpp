@@ -16,6 +16,7 @@
 #include "allocator/cache/surviving_pages.hpp"
 
 #include <atomic>
+#include <memory>
 
 namespace custash {
 
@@ -59,7 +60,7 @@ class ContextCache {
 
   // ---- Giving back.
   Status trim(TrimRequest trim_request = {.plain = PlainTrim::Now}) {
-    if (core_.sampler != nullptr) core_.sampler->collect();
+    if (sampler_ != nullptr) sampler_->collect();
     return reclaim_.trim(trim_request, nullptr);
   }
 
@@ -69,7 +70,7 @@ class ContextCache {
   // What idles, and how much could be returned.
   Reclaim& reclaim() { return reclaim_; }
 
-  Sampler* sampler() { return core_.sampler.get(); }
+  Sampler* sampler() { return sampler_.get(); }
 
   // Gives back all that it can without harm: another context needs memory.
   void give_way() { ladder_.give_way(); }
@@ -109,21 +110,24 @@ class ContextCache {
   Status find_or_grow(const Request& request, Address* out);
   Address take_own(const Request& request, bool in_order) REQUIRES(cache_lock);
   Address take_from_others(const Request& request, bool in_order) REQUIRES(cache_lock);
+  [[nodiscard]] bool run_ahead_allows(const Request& request) const REQUIRES(cache_lock);
   bool poll(bool in_order);
 
   FastPath fast_path_;  // first and by value: a hit loads no pointer to it
   CacheCore& core_ = fast_path_.core();
+  FenceLog& fences_ = core_.timeline.fences();
   FreedBlocks& freed_ = fast_path_.freed();
   ThreadCaches& thread_caches_ = fast_path_.thread_caches();
+  std::unique_ptr<Sampler> sampler_;  // null: the cache serves every allocation
   std::uint32_t quick_ops_ GUARDED_BY(cache_lock) = 0;  // answered without looking at the clock
   std::atomic<std::uint32_t> asks_{0};  // allocations made while several streams worked
   StreamTable streams_{core_.timeline};
-  Segments segments_{core_};
-  StalePages stale_{core_};
-  SurvivingPages surviving_{core_};
+  Segments segments_{core_.cache, core_.shared.pages, core_.stats};
+  StalePages stale_{core_.timeline.fences(), core_.memory, core_.mutex};
+  SurvivingPages surviving_{core_.cache, core_.shared, core_.memory, core_.mutex};
   StillPages still_{core_, freed_, stale_, segments_};
   PeerGrants grants_{core_, thread_caches_};
-  StreamEnds stream_ends_{core_, streams_, thread_caches_};
+  StreamEnds stream_ends_{core_.timeline, core_.mutex, streams_, thread_caches_};
   BlockSearch search_{core_, streams_, thread_caches_};
   MemoryGrowth growth_{core_, search_, freed_, segments_, stale_};
   Reclaim reclaim_{core_, freed_, thread_caches_, segments_, stale_};

@@ -118,7 +118,6 @@ void FreedBlocks::put_back(Block* block) {
   block->reuse_after = holds(Rule::blocks_closed_elsewhere_wait_for_work_here)
                            ? ReuseAfter{.ordered = position}
                            : ReuseAfter{};
-  atomic_max(core_.order_high, position);
   const BlockRef found{.small = {}, .large = block};
   put(found, is_ready(found));
 }
@@ -147,7 +146,7 @@ Position FreedBlocks::left_until() {
 template <typename Each>
 void FreedBlocks::for_pages_left(const Aliases& aliases, Each each) {
   auto& left = exported_blocks_.left();
-  const Position passed = core_.timeline.fences().passed();
+  const Position passed = fences_.passed();
   for (auto place = left.begin(); place != left.end();) {
     const auto now = place++;
     const auto& parts = now->second;

@@ -40,16 +40,26 @@ Position handed_out_at(const PageOwner& owner, Address address) {
 }
 
 bool FastPath::put(ThreadCache& thread_cache, Block* block, Position position) {
-  if (block == nullptr || block->size <= kSmallLimit || core_.whole_blocks.on()) return false;
+  if (block == nullptr || block->size <= kSmallLimit || core_.shared.whole_blocks.on())
+    return false;
   if (!block->marks.any()) [[likely]]
     return store<false>(thread_cache, block, position);
   return !(block->marks.kept() && holds(Rule::kept_blocks_take_the_long_way)) &&
          store<true>(thread_cache, block, position);
 }
 
+// Nothing was submitted since the block was handed out: so it has not been used. What it waited
+// for then is all that its next owner has to wait for.
 bool FastPath::free_unused(ThreadCache& thread_cache, const PageOwner& owner, Address address) {
-  if (thread_cache.stream_state != nullptr || !core_.quick_ways_open() || free_waits() ||
-      !core_.unused_since(handed_out_at(owner, address)))
+  if (thread_cache.stream_state != nullptr || !core_.quick_ways_open() || free_waits())
+    return false;
+  // A kernel that runs may have got the block from the host. Such a free waits for it, but not
+  // with free:never.
+  if (core_.shared.config.free_mode == FreeMode::Never &&
+      holds(Rule::free_never_leaves_no_block_unfenced))
+    return false;
+  if (handed_out_at(owner, address) != core_.timeline.submissions().submitted() &&
+      holds(Rule::used_blocks_have_a_fence))
     return false;
   return owner.slab != nullptr ? put(thread_cache, *owner.slab, address, kAsBefore)
                                : put(thread_cache, owner.block, kAsBefore);

@@ -13,7 +13,7 @@ namespace custash {
 class FastPath {
  public:
   FastPath(const CacheShared& shared, ContextCache& cache, CUcontext context, CUdevice device)
-      : core_(shared, cache, context, device), freed_(core_, shared.captures) {}
+      : core_(shared, cache, context, device) {}
 
   // 0 or false: the thread cache is not enough.
   Address allocate(ThreadCache& thread_cache, Bytes bytes);
@@ -24,8 +24,9 @@ class FastPath {
   // Whether there is anything that a free waits for.
   [[nodiscard, gnu::always_inline]] bool free_waits() const {
     Timeline& timeline = core_.timeline;
-    if (timeline.events().broken() || core_.config.free_mode == FreeMode::Strict) return true;
-    return core_.config.free_mode != FreeMode::Never &&
+    if (timeline.events().broken() || core_.shared.config.free_mode == FreeMode::Strict)
+      return true;
+    return core_.shared.config.free_mode != FreeMode::Never &&
            (timeline.host_work().outstanding() || timeline.host_work().expected() ||
             copies_abroad_.any());
   }
@@ -66,7 +67,7 @@ class FastPath {
 
   CopiesAbroad copies_abroad_;
   CacheCore core_;
-  FreedBlocks freed_;
+  FreedBlocks freed_{core_};
   ThreadCaches thread_caches_{core_, freed_};
 };
 

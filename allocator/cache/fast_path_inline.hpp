@@ -3,10 +3,8 @@
 // tests/models/reuse.pml, tests/models/thread_cache.pml and tests/models/unpaid.pml.
 #pragma once
 
-#include "allocator/base/atomic_max.hpp"
 #include "allocator/base/check.hpp"
 #include "allocator/cache/fast_path.hpp"
-#include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/block_info.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
@@ -46,7 +44,7 @@ template <bool kMarked>
     return Stored::NoRoom;
   if (block.buffer_id.exchange(0) == 0) return Stored::NotOwned;
   if (kMarked && holds(Rule::quick_frees_leave_their_account))
-    block.marks.settle(core_.accounts, block.requested);
+    block.marks.settle(core_.shared.accounts, block.requested);
   set_reuse_after(&block.reuse_after, thread_cache, position);
   CUSTASH_ASSERT(block.state == BlockState::Used);
   magazine.blocks[magazine.count++] = StoredBlock(ref);
@@ -66,7 +64,7 @@ template <bool kMarked>
     return false;
   if (block->buffer_id.exchange(0) == 0) return false;
   if (kMarked && holds(Rule::quick_frees_leave_their_account))
-    block->marks.settle(core_.accounts, block->requested);
+    block->marks.settle(core_.shared.accounts, block->requested);
   set_reuse_after(&block->reuse_after, thread_cache, position);
   thread_cache.large[thread_cache.large_count++] = block;
   thread_cache.large_bytes += block->size;
@@ -159,7 +157,6 @@ inline Address FastPath::hit_large(ThreadCache& thread_cache, Bytes bytes) {
             owner.slab == nullptr ? SizeKind::Large : SizeKind::Small,
             &position))
       return false;
-    if (core_.order_high.load() < position) atomic_max(core_.order_high, position);
   }
   return owner.slab != nullptr ? put(thread_cache, *owner.slab, address, position)
                                : put(thread_cache, owner.block, position);

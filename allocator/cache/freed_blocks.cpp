@@ -5,7 +5,6 @@
 #include "allocator/base/atomic_max.hpp"
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/pool.hpp"
 
 #include <algorithm>
@@ -29,7 +28,7 @@ BlockRef FreedBlocks::locate(const PageOwner& owner, Address address) {
 }
 
 bool FreedBlocks::charge(Address address, Accounts::Number account) {
-  const PageOwner owner = core_.pages.find(address);
+  const PageOwner owner = core_.shared.pages.find(address);
   if (owner.slab != nullptr) {
     owner.slab->blocks[owner.slab->index_at(address)].marks.charge(account);
   } else if (owner.block != nullptr) {
@@ -52,13 +51,13 @@ BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {
                           -1);
   CUSTASH_ASSERT(found.requested() <= static_cast<Bytes>(found.block_bytes()));
   if (holds(Rule::freed_blocks_leave_their_account))
-    found.marks().settle(core_.accounts, found.requested());
+    found.marks().settle(core_.shared.accounts, found.requested());
   if (found.small) {
     CUSTASH_ASSERT(found.small.block().state == BlockState::Used);
     CUSTASH_ASSERT(found.small.slab->taken != 0);
     found.small.block().state = BlockState::Busy;
   } else {
-    core_.pages.end_block(address);
+    core_.shared.pages.end_block(address);
     found.large->segment->arena->blocks().release(found.large);
   }
   return found;
@@ -72,7 +71,6 @@ void FreedBlocks::finish(const BlockRef& found, StreamState* stream_state, Posit
   } else {
     reuse_after.ordered = position;
     stream_state->last_free = std::max(stream_state->last_free, position);
-    atomic_max(core_.order_high, position);
     reuse_after.stream =
         found.marks().shared_streams && holds(Rule::blocks_of_several_streams_are_nobody_s)
             ? nullptr
@@ -91,7 +89,6 @@ Status FreedBlocks::free_abroad(const PageOwner& owner, Address address, HostUse
   ReuseAfter reuse_after;
   if (found.marks().shared_streams)
     reuse_after.ordered = core_.timeline.submissions().submitted();
-  atomic_max(core_.order_high, reuse_after.ordered);
   abroad_.add({found, std::move(until), reuse_after});
   return {};
 }
@@ -103,13 +100,13 @@ bool FreedBlocks::collect_abroad(AbroadWait wait) {
     CacheLock lock(core_.mutex);
     over = abroad_.uses();
   }
-  Patience::Wait waiting(core_.timeline.fences().patience());
+  Patience::Wait waiting(fences_.patience());
   std::erase_if(over, [&](const HostUse& use) {
     while (!use.timeline->events().use_over(use.event) &&
            holds(Rule::memory_freed_abroad_waits_for_its_event)) {
       if (wait == AbroadWait::No || !waiting.go_on()) return true;
     }
-    core_.timeline.fences().patience().note_end();
+    fences_.patience().note_end();
     return false;
   });
   CacheLock lock(core_.mutex);
@@ -124,7 +121,7 @@ void FreedBlocks::hold_or_give(const BlockRef& found) {
   CUSTASH_ASSERT(found.state() == BlockState::Busy && found.buffer_id() == 0);
   const std::uint32_t thread = std::exchange(found.marks().beside_capture, 0);
   if (thread != 0 && holds(Rule::captured_blocks_stay_with_graphs)) {
-    Captures::Holders holders = captures_.holders(found.id, thread);
+    Captures::Holders holders = core_.shared.captures.holders(found.id, thread);
     if (!holders.empty()) return held_.push_back({found, std::move(holders)});
     // Since its fence was recorded, its graph may have been launched and destroyed.
     if (holds(Rule::captured_blocks_wait_for_launches)) wait_for_launches(found);
@@ -136,16 +133,15 @@ void FreedBlocks::hold_or_give(const BlockRef& found) {
 // passed.
 void FreedBlocks::wait_for_launches(const BlockRef& found) {
   ReuseAfter& reuse_after = found.reuse_after();
-  const Position position = core_.timeline.submissions().submitted();
-  reuse_after = {.plain = reuse_after.plain, .ordered = position};
-  atomic_max(core_.order_high, position);
+  reuse_after = {.plain = reuse_after.plain,
+                 .ordered = core_.timeline.submissions().submitted()};
 }
 
 // Otherwise the block goes to limbo: it was freed on a stream other than the pool's, or other
 // streams have work.
 bool FreedBlocks::is_ready(const BlockRef& found) const {
   const ReuseAfter& reuse_after = found.reuse_after();
-  if (reuse_after.ordered > core_.timeline.fences().passed()) {
+  if (reuse_after.ordered > fences_.passed()) {
     const Pool* pool = reuse_after.stream == nullptr ? nullptr : reuse_after.stream->pool;
     if (pool == nullptr || !found.home_is(*pool)) return false;
   }
@@ -167,9 +163,9 @@ void FreedBlocks::give(const BlockRef& found) {
     // joins wait, too. Kept apart, blocks fill pages less well, so they stay apart only while
     // memory is plentiful. On a nearly full device they join their neighbours at once, as they
     // do in the driver. Each search looks at ReuseAfter in any case.
-    const bool apart = found.reuse_after().ordered > core_.timeline.fences().passed() &&
+    const bool apart = found.reuse_after().ordered > fences_.passed() &&
                        !core_.timeline.submissions().single_stream() &&
-                       core_.headroom.left(core_.budget) >= kPlenty;
+                       core_.headroom.left() >= kPlenty;
     ready = core_.headroom.fit() == Fit::FewPages || (ready && !apart);
   }
   if (ready) core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), -1);
@@ -181,7 +177,7 @@ void FreedBlocks::put(const BlockRef& found, bool ready) {
   if (!ready) atomic_max(core_.limbo_high, found.reuse_after().latest());
   if (found.large != nullptr) {
     BlockHeap& blocks = found.large->segment->arena->blocks();
-    return ready ? blocks.give_ready(found.large, core_.timeline.fences().passed())
+    return ready ? blocks.give_ready(found.large, fences_.passed())
                  : blocks.give_to_limbo(found.large);
   }
   Slab* slab = found.small.slab;
@@ -192,32 +188,31 @@ void FreedBlocks::put(const BlockRef& found, bool ready) {
 // All unused slabs of the class but one.
 void FreedBlocks::return_spare_slabs(const Slab& like) {
   std::vector<Slab*> empty;
-  like.slab_heap->take_empty_of(like.size_class, 1, core_.timeline.fences().passed(), &empty);
+  like.slab_heap->take_empty_of(like.size_class, 1, fences_.passed(), &empty);
   return_slabs(empty);
 }
 
 void FreedBlocks::return_empty_slabs(Position passed) {
-  const PoolSet& filled = core_.filled_small;
-  for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1))
-    return_slabs(core_.pools[i]->slabs.take_empty(passed));
+  for (std::size_t at = 0; Pool* const pool = core_.pools.next_filled(SizeKind::Small, &at);)
+    return_slabs(pool->slabs.take_empty(passed));
 }
 
 void FreedBlocks::return_slabs(const std::vector<Slab*>& slabs) {
   for (Slab* slab : slabs) {
     Block* backing = slab->backing;
     BlockHeap& blocks = backing->segment->arena->blocks();
-    CUSTASH_ASSERT(core_.pages.find(slab->base).slab == slab && slab->taken == 0);
+    CUSTASH_ASSERT(core_.shared.pages.find(slab->base).slab == slab && slab->taken == 0);
     CUSTASH_ASSERT(backing->address == slab->base && backing->size == kSlabBytes);
-    (void)core_.pages.set(slab->base, slab->base + kSlabBytes, backing->segment);
+    (void)core_.shared.pages.set(slab->base, slab->base + kSlabBytes, backing->segment);
     blocks.release(backing);
-    const bool ready = ReuseLimits{.passed = core_.timeline.fences().passed(),
+    const bool ready = ReuseLimits{.passed = fences_.passed(),
                                    .acceptable = core_.timeline.submissions().single_stream()
                                                      ? Position::end()
                                                      : core_.timeline.debt().done_or_paid()}
                            .accepts(backing->reuse_after);
     slab->slab_heap->recycle(slab);
     if (ready) {
-      blocks.give_ready(backing, core_.timeline.fences().passed());
+      blocks.give_ready(backing, fences_.passed());
     } else {
       atomic_max(core_.limbo_high, backing->reuse_after.latest());
       blocks.give_to_limbo(backing);
@@ -252,7 +247,7 @@ void FreedBlocks::captures_ended(const Captures::Numbers& ended) {
 bool FreedBlocks::free_unnamed() {
   CacheLock lock(core_.mutex);
   return give_held([&](const Held& held) {
-    return captures_.name_nothing(held.holders) ||
+    return core_.shared.captures.name_nothing(held.holders) ||
            !holds(Rule::blocks_that_graphs_name_are_not_for_the_ladder);
   });
 }

@@ -25,11 +25,11 @@ enum class AbroadWait { No, Yes };
 
 class FreedBlocks {
  public:
-  FreedBlocks(CacheCore& core, const Captures& captures) : core_(core), captures_(captures) {}
+  explicit FreedBlocks(CacheCore& core) : core_(core) {}
 
   // The live block at this address; nothing where there is none of this cache.
   [[nodiscard]] BlockRef locate(Address address) REQUIRES(cache_lock) {
-    return locate(core_.pages.find(address), address);
+    return locate(core_.shared.pages.find(address), address);
   }
 
   // `owner` may be stale: it was found before the lock was taken.
@@ -108,7 +108,7 @@ class FreedBlocks {
   void for_pages_left(const Aliases& aliases, Each each) REQUIRES(cache_lock);
 
   CacheCore& core_;
-  const Captures& captures_;
+  FenceLog& fences_ = core_.timeline.fences();
   std::vector<Held> held_ GUARDED_BY(cache_lock);
   ExportedBlocks exported_blocks_ GUARDED_BY(cache_lock);
   std::atomic<bool> anything_left_{false};

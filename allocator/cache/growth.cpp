@@ -48,7 +48,7 @@ Bytes size_of(const Request& request) {
 
 // While the process sleeps, the memory that it needs to wake counts as used.
 void MemoryGrowth::leave_room_to_wake(const Request& request) {
-  SleepGate& gate = core_.sleep_gate;
+  SleepGate& gate = core_.shared.sleep_gate;
   const SleepState state = gate.state();
   if (state == SleepState::Awake) return;
   if (state == SleepState::GoingToSleep && gate.asleep.load() == 0) return;
@@ -86,7 +86,7 @@ Status MemoryGrowth::grow(const Request& wanted, Address* out) {
 
 bool MemoryGrowth::moved_too_often(const Request& request) {
   const auto lives = [&](const Refaults::Served& served) {
-    const PageOwner owner = core_.pages.find(served.address);
+    const PageOwner owner = core_.shared.pages.find(served.address);
     if (size_of(request) != kSlabBytes)
       return owner.block != nullptr && owner.block->buffer_id == served.buffer_id;
     return owner.slab != nullptr ||
@@ -111,7 +111,7 @@ Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
   const Bytes allowed = most + most / share + core_.refaults.allowed();
   const Bytes now_held = held(core_.stats);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
-  return align_down(std::min(room, core_.headroom.left(core_.budget)), kPageBytes);
+  return align_down(std::min(room, core_.headroom.left()), kPageBytes);
 }
 
 // The bytes to return first, so that no more is held than otherwise: no page moves into a block
@@ -123,11 +123,11 @@ Bytes MemoryGrowth::excess(const Request& request) {
 }
 
 bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, Growth* out) {
-  const bool cheap = core_.mapping_cost.is_small(now);
+  const bool cheap = mapping_cost_.is_small(now);
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  const ReuseLimits asked = core_.reuse_limits(
-      request, core_.timeline.submissions().single_stream() && core_.debt_allowed());
-  const Fit fit = fit_of(arena, core_.headroom.fit(), core_.whole_blocks.on());
+  const ReuseLimits asked =
+      core_.reuse_limits(request, core_.timeline.submissions().single_stream());
+  const Fit fit = fit_of(arena, core_.headroom.fit(), core_.shared.whole_blocks.on());
   Bytes need = 0;
   if (!arena.open_growth(bytes, asked, fit, out, &need)) return false;
   if (fit == Fit::OnePage) {
@@ -144,7 +144,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
   const bool makes = moved_too_often(request);
   Bytes room = room_to_make(request, kShareBeforeMoves);
   // Bought: beyond the limit, in place of moves.
-  const Bytes left = align_down(core_.headroom.left(core_.budget), kPageBytes);
+  const Bytes left = align_down(core_.headroom.left(), kPageBytes);
   const bool too_much = cheap && held(core_.stats) + need > most_used + most_bought(most_used);
   if (makes && !too_much && need > room && need <= left && core_.headroom.fit() == Fit::Quick) {
     out->bought = need - room;
@@ -153,9 +153,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
   if (need > room) freed_.return_empty_slabs(asked.passed);
   const Bytes most = out->hole->size;
   Bytes moved = 0;
-  for (std::size_t i = core_.next_filled(0); i != PoolSet::none();
-       i = core_.next_filled(i + 1)) {
-    Pool* const each = core_.pools[i].get();
+  for (std::size_t at = 0; Pool* const each = core_.pools.next_filled(&at);) {
     for (Arena* from : {&each->large, &each->small_pages}) {
       if (!each->lends()) continue;
       if (need <= room + moved) continue;
@@ -181,7 +179,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
   CUSTASH_ASSERT(moved % kPageBytes == 0 && made % kPageBytes == 0);
   arena.close_growth(out, moved + made);
   out->made = made;
-  out->handle = std::min(handle_bytes(made, core_.headroom.left(core_.budget)), finer);
+  out->handle = std::min(handle_bytes(made, core_.headroom.left()), finer);
   return true;
 }
 
@@ -191,12 +189,10 @@ Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
   if (core_.headroom.fit() != Fit::Quick ||
       room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
     return 0;
-  const ReuseLimits asked = core_.reuse_limits(
-      request, core_.timeline.submissions().single_stream() && core_.debt_allowed());
+  const ReuseLimits asked =
+      core_.reuse_limits(request, core_.timeline.submissions().single_stream());
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
-  const PoolSet& filled = core_.filled_large;
-  for (std::size_t i = filled.next(0); i != PoolSet::none(); i = filled.next(i + 1)) {
-    Pool* const each = core_.pools[i].get();
+  for (std::size_t at = 0; Pool* const each = core_.pools.next_filled(SizeKind::Large, &at);) {
     if (!each->shares()) continue;
     Block* block = each->large.blocks().take_gap(bytes, asked);
     if (block != nullptr) return search_.hand_out_new(pool, block, request);
@@ -218,7 +214,7 @@ Status MemoryGrowth::grow_range(Pool& pool,
   stale_.unmap_unused();
   Growth growth;
   bool planned = false;
-  const Nanoseconds now = core_.driver.now();
+  const Nanoseconds now = core_.shared.driver.now();
   for (int attempt = 0; !planned && attempt < 2; ++attempt) {
     if (attempt == 1) {
       const Status status = add_range(arena, std::max(request.rounded, kSlabBytes));
@@ -288,18 +284,18 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
   }
   std::vector<Page> mapped;
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
-  const bool allowed = core_.budget.take(growth.made);
-  if (allowed && core_.pages.prepare(growth.begin(), growth.end())) {
+  const bool allowed = core_.shared.budget.take(growth.made);
+  if (allowed && core_.shared.pages.prepare(growth.begin(), growth.end())) {
     status = core_.memory.map(
         growth.begin(), growth.end(), growth.handle, moved, accessors.devices, &mapped);
   }
   std::vector<CUdevice> late;  // peers that came during map()
-  const Nanoseconds mapped_at = core_.driver.now();
+  const Nanoseconds mapped_at = core_.shared.driver.now();
   bool often = false;
   {
     CacheLock lock(core_.mutex);
     if (!status.ok()) {
-      if (allowed) core_.budget.give(growth.made);
+      if (allowed) core_.shared.budget.give(growth.made);
       abandon(arena, growth);
       return status;
     }
@@ -307,8 +303,8 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
     if (accessors.changes != now.changes && holds(Rule::new_pages_reach_new_peers))
       late = now.devices;
     core_.headroom.use(growth.made);
-    core_.mapping_cost.note(mapped_at, mapped.size());
-    often = !moved.empty() && core_.move_rate.note(mapped_at, moved.size());
+    mapping_cost_.note(mapped_at, mapped.size());
+    often = !moved.empty() && move_rate_.note(mapped_at, moved.size());
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     commit(mapped);
   }
@@ -355,12 +351,12 @@ Status MemoryGrowth::grow_plain(Pool& pool,
   if (core_.headroom.fit() == Fit::FewPages || request.own_pages) size = least;
   Address base = 0;
   const auto try_size = [&]() -> Status {
-    if (!core_.budget.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!core_.shared.budget.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
     const Status status = core_.memory.alloc(size, &base);
     if (status.ok()) {
       core_.headroom.use(size);
     } else {
-      core_.budget.give(size);
+      core_.shared.budget.give(size);
     }
     return status;
   };
@@ -370,10 +366,10 @@ Status MemoryGrowth::grow_plain(Pool& pool,
     status = try_size();
   }
   if (!status.ok()) return status;
-  if (!core_.pages.prepare(base, base + size)) {
+  if (!core_.shared.pages.prepare(base, base + size)) {
     // The page map cannot hold these addresses. The caller gets memory that only the driver
     // knows, and the driver frees it.
-    core_.budget.give(size);
+    core_.shared.budget.give(size);
     if (const Status freed = core_.memory.free(base); !freed.ok()) return freed;
     return core_.memory.alloc(request.bytes, out);
   }

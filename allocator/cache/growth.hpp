@@ -7,6 +7,7 @@
 #include "allocator/cache/block_search.hpp"
 #include "allocator/cache/segments.hpp"
 #include "allocator/cache/stale_pages.hpp"
+#include "allocator/heap/mapping_cost.hpp"
 
 namespace custash {
 
@@ -52,6 +53,8 @@ class MemoryGrowth {
   FreedBlocks& freed_;
   Segments& segments_;
   StalePages& stale_;
+  MoveRate move_rate_ GUARDED_BY(cache_lock);
+  MappingCost mapping_cost_ GUARDED_BY(cache_lock);
 };
 
 }  // namespace custash

@@ -41,9 +41,9 @@ Status OomLadder::grow_or_climb(const Request& request, Address* out) {
 }
 
 Status OomLadder::grow(const Request& request, Address* out) {
-  const bool nearly_full = core_.headroom.look(core_.memory, core_.budget) == Fit::FewPages;
+  const bool nearly_full = core_.headroom.look() == Fit::FewPages;
   if (nearly_full && find_before_growing(request, out)) return {};
-  if (core_.whole_blocks.on() && !request.small() && core_.memory.vmm()) {
+  if (core_.shared.whole_blocks.on() && !request.small() && core_.memory.vmm()) {
     if (const Bytes excess = growth_.excess(request); excess != 0)
       reclaim_.trim({.bytes = excess}, nullptr).ignore();  // the driver may have the room
   }
@@ -54,7 +54,7 @@ Status OomLadder::grow(const Request& request, Address* out) {
 // Patience limits every wait that the program does not have without custash.
 bool OomLadder::find_before_growing(const Request& request, Address* out) {
   if (search_all(request, out)) return true;
-  const bool waiting = core_.limbo_high.load() > core_.timeline.fences().passed();
+  const bool waiting = core_.limbo_high.load() > fences_.passed();
   if (!waiting || core_.timeline.events().capturing()) return false;
   waits_.wait_for_frees().ignore();  // broken() reports it
   return search_all(request, out) || (waits_.wait_for_all_frees() && search_all(request, out));
@@ -71,8 +71,7 @@ bool OomLadder::search_all(const Request& request, Address* out) {
 
 // Finds blocks whose work has passed meanwhile, and blocks that can be taken in debt.
 Status OomLadder::take_passed(const Request& request, Address* out) {
-  core_.timeline.fences().poll(
-      std::max(core_.limbo_high.load(), core_.timeline.fences().newest()));
+  fences_.poll(std::max(core_.limbo_high.load(), fences_.newest()));
   return found(search_all(request, out));
 }
 
@@ -111,8 +110,7 @@ Status OomLadder::take_gap(const Request& request, Address* out) {
 // memory. So the allocation waits for the oldest frees, as the program would at cudaFree
 // without custash.
 bool OomLadder::take_after_wait(const Request& request, Address* out) {
-  while (*out == 0 && !core_.timeline.events().capturing() &&
-         core_.timeline.fences().wait_oldest_free()) {
+  while (*out == 0 && !core_.timeline.events().capturing() && fences_.wait_oldest_free()) {
     CacheLock lock(core_.mutex);
     *out = search_.take(request, core_.reuse_limits(request, false));
   }

@@ -45,6 +45,7 @@ class OomLadder {
   Status take_gap(const Request& request, Address* out);
 
   CacheCore& core_;
+  FenceLog& fences_ = core_.timeline.fences();
   BlockSearch& search_;
   ThreadCaches& thread_caches_;
   MemoryGrowth& growth_;

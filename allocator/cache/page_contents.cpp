@@ -9,11 +9,11 @@
 namespace custash {
 
 bool PageContents::reserve(HostStore& store, Bytes bytes, std::string* why) {
-  return saved_.reserve(store, core_.context, bytes, why);
+  return saved_.reserve(store, context_, bytes, why);
 }
 
 void PageContents::give_up(HostStore& store, Bytes keep) {
-  saved_.shrink(store, core_.context, keep);
+  saved_.shrink(store, context_, keep);
 }
 
 Bytes PageContents::bytes() const {
@@ -59,7 +59,7 @@ Status PageContents::each_part(const SavedChunk& chunk, Each each) const {
 }
 
 Status PageContents::save(HostStore& store, std::string* why) {
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(driver_);
   CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
@@ -70,7 +70,7 @@ Status PageContents::save(HostStore& store, std::string* why) {
     }
     std::byte* const host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
     status = each_part(chunk, [&](const Part&, Address from, Bytes at, Bytes size) -> Status {
-      return core_.driver.memcpy_dtoh_async(host + at, from, size, on);
+      return driver_.memcpy_dtoh_async(host + at, from, size, on);
     });
     if (status.ok() && chunk.in_file()) status = stream_.wait();
     if (status.ok() && chunk.in_file() &&
@@ -85,7 +85,7 @@ Status PageContents::save(HostStore& store, std::string* why) {
 }
 
 Status PageContents::restore(HostStore& store, const Wanted& wanted, std::string* why) {
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(driver_);
   CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
@@ -105,7 +105,7 @@ Status PageContents::restore(HostStore& store, const Wanted& wanted, std::string
     status =
         each_part(chunk, [&](const Part& part, Address to, Bytes at, Bytes size) -> Status {
           if (!wanted(part.sleeper)) return {};
-          return core_.driver.memcpy_htod_async(to, host + at, size, on);
+          return driver_.memcpy_htod_async(to, host + at, size, on);
         });
     if (status.ok() && chunk.in_file()) status = stream_.wait();  // one buffer
     return status.ok();

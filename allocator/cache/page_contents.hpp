@@ -7,7 +7,6 @@
 #pragma once
 
 #include "allocator/base/driver.hpp"
-#include "allocator/cache/cache_core.hpp"
 #include "allocator/memory/saved_bytes.hpp"
 
 #include <cstdint>
@@ -48,7 +47,8 @@ class PageContents {
   // Whether the page of that sleeper is still needed.
   using Wanted = std::function<bool(std::size_t sleeper)>;
 
-  PageContents(CacheCore& core, CopyStream& stream) : core_(core), stream_(stream) {}
+  PageContents(const Driver& driver, CUcontext context, CopyStream& stream)
+      : driver_(driver), context_(context), stream_(stream) {}
 
   bool reserve(HostStore& store, Bytes bytes, std::string* why);
   void give_up(HostStore& store, Bytes keep);
@@ -84,7 +84,8 @@ class PageContents {
   template <typename Visit>
   bool each_chunk_of_portion(Visit visit) const;
 
-  CacheCore& core_;
+  const Driver& driver_;
+  const CUcontext context_;
   Parts parts_;
   SavedBytes saved_;
   Bytes portion_ = 0;  // where the last portion begins

@@ -15,7 +15,7 @@ namespace custash {
 template <typename Visit>
 void PageCutter::each_page(Visit visit) {
   staying_.look();
-  const Position passed = core_.timeline.fences().passed();
+  const Position passed = fences_.passed();
   for (const auto& pool : core_.pools) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       for (Segment* segment : arena->segments()) {
@@ -44,7 +44,7 @@ Bytes PageCutter::gain() {
 void PageCutter::choose(CutSums* sums) {
   CUSTASH_ASSERT(chosen_.empty());
   CacheLock lock(core_.mutex);
-  const Position passed = core_.timeline.fences().passed();
+  const Position passed = fences_.passed();
   each_page([&](Arena& arena, Block* block, const Page& page, Bytes) REQUIRES(cache_lock) {
     if (const auto reason = staying_.reason(page); reason != nullptr) {
       sums->stays.*reason += page.size;
@@ -64,7 +64,7 @@ void PageCutter::cancel() {
   for (const PageCut& cut : chosen_) {
     if (cut.segment == nullptr) continue;  // the host had no memory for it
     cut.segment->pages.at(cut.page.address).sleep = PageSleep::Awake;
-    cut.segment->arena->abandon_cut(cut, core_.timeline.fences().passed());
+    cut.segment->arena->abandon_cut(cut, fences_.passed());
   }
   chosen_.clear();
 }
@@ -75,12 +75,12 @@ bool PageCutter::cut_next(CutSums* sums) {
   PageReplacement page(core_, segments_, stream_, std::move(chosen_.front()));
   chosen_.pop_front();
   const PageCut& cut = page.cut();
-  const RelaxedCapture relaxed(core_.driver);
-  const bool allowed = core_.budget.take(cut.alive());
+  const RelaxedCapture relaxed(core_.shared.driver);
+  const bool allowed = core_.shared.budget.take(cut.alive());
   const bool done = allowed && page.run();
   core_.headroom.forget();
   if (done) {
-    core_.budget.give(cut.page.size);
+    core_.shared.budget.give(cut.page.size);
     sums->given += cut.gain();
     for (const PageCut::Contents& each : cut.contents)
       sums->copied += each.bytes;
@@ -92,17 +92,17 @@ bool PageCutter::cut_next(CutSums* sums) {
     unmapped_.fetch_add(cut.page.size);
     broken_.push_back(std::move(page));
   } else if (allowed) {
-    core_.budget.give(cut.alive());
+    core_.shared.budget.give(cut.alive());
   }
   return true;
 }
 
 Status PageCutter::mend() {
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(core_.shared.driver);
   for (; !broken_.empty(); broken_.pop_back()) {
     PageReplacement& page = broken_.back();
     if (!page.restore()) return CUDA_ERROR_OUT_OF_MEMORY;
-    core_.budget.give(page.cut().alive());
+    core_.shared.budget.give(page.cut().alive());
     unmapped_.fetch_sub(page.cut().page.size);
   }
   return {};
@@ -111,7 +111,7 @@ Status PageCutter::mend() {
 std::vector<Page> PageCutter::abandon() {
   std::vector<Page> mapped;
   for (PageReplacement& page : broken_) {
-    core_.budget.give(page.cut().alive());
+    core_.shared.budget.give(page.cut().alive());
     page.abandon(&mapped);
   }
   broken_.clear();

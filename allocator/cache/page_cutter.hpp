@@ -45,6 +45,7 @@ class PageCutter {
   void each_page(Visit visit) REQUIRES(cache_lock);
 
   CacheCore& core_;
+  FenceLog& fences_ = core_.timeline.fences();
   Segments& segments_;
   StayingPages& staying_;
   CopyStream& stream_;

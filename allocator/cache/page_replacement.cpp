@@ -43,7 +43,7 @@ bool PageReplacement::run() {
   } catch (...) {  // no host memory
     return false;
   }
-  core_->deferred_unmaps.release(cut_.page.handle);
+  core_->shared.deferred_unmaps.release(cut_.page.handle);
   return true;
 }
 
@@ -58,7 +58,7 @@ Status PageReplacement::make_and_copy() {
   Address at = workshop.base();
   for (std::size_t i = 0; i < made_; ++i) {
     const Page& part = cut_.parts[i];
-    core_->deferred_unmaps.abandon({at, part.size, part.handle});
+    core_->shared.deferred_unmaps.abandon({at, part.size, part.handle});
     at += part.size;
   }
   made_ = 0;
@@ -91,7 +91,7 @@ Status PageReplacement::copy(Address at) {
       at += part->size;
     CUSTASH_ASSERT(part->address <= each->address);
     CUSTASH_ASSERT(each->address + each->bytes <= part->address + part->size);
-    status = core_->driver.memcpy_dtod_async(
+    status = core_->shared.driver.memcpy_dtod_async(
         at + (each->address - part->address), each->address, each->bytes, on);
   }
   if (!holds(Rule::copies_end_before_their_pages_go)) return status;
@@ -126,7 +126,7 @@ bool PageReplacement::restore() noexcept {
     return false;
   }
   for (; made_ != 0; --made_)
-    core_->deferred_unmaps.release(cut_.parts[made_ - 1].handle);
+    core_->shared.deferred_unmaps.release(cut_.parts[made_ - 1].handle);
   return true;
 }
 
@@ -188,11 +188,11 @@ void PageReplacement::abandon(std::vector<Page>* mapped) {
     if (i < placed_)
       mapped->push_back(part);
     else
-      core_->deferred_unmaps.release_later(part.handle);
+      core_->shared.deferred_unmaps.release_later(part.handle);
   }
   Page& page = cut_.segment->pages.at(cut_.page.address);
   page.sleep = away_ ? PageSleep::Asleep : PageSleep::Awake;  // asleep: nothing to unmap there
-  if (away_) core_->deferred_unmaps.release_later(page.handle);
+  if (away_) core_->shared.deferred_unmaps.release_later(page.handle);
 }
 
 }  // namespace custash

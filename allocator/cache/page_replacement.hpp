@@ -5,6 +5,7 @@
 // decision 22
 #pragma once
 
+#include "allocator/cache/cache_core.hpp"
 #include "allocator/cache/page_contents.hpp"
 #include "allocator/cache/segments.hpp"
 #include "allocator/heap/page_cut.hpp"

@@ -18,7 +18,7 @@ void PeerGrants::finish_hand_outs() {
 void PeerGrants::add_accessor(PeerGrants& reader) {
   // Submissions that custash does not see pay no debt. In that case this waits for all debt,
   // and no more debt is taken.
-  const bool seen = core_.config.single_stream || !holds(Rule::unseen_peers_pay_nothing);
+  const bool seen = core_.shared.config.single_stream || !holds(Rule::unseen_peers_pay_nothing);
   CacheCore& its = reader.core_;
   const bool pays = core_.peers.add_reader(its.peers, its.timeline, core_.timeline, seen);
   // A running kernel of the reader, to which the host may hand memory, has paid no debt either.

@@ -5,7 +5,6 @@
 #include "allocator/cache/pressure_waits.hpp"
 
 #include "allocator/base/rule.hpp"
-#include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/heap/pool.hpp"
 
 #include <algorithm>
@@ -13,13 +12,13 @@
 namespace custash {
 
 Status PressureWaits::wait_for_frees() {
-  const Status waited = core_.timeline.fences().wait_frees();
+  const Status waited = fences_.wait_frees();
   std::vector<StreamState*> stream_states;
   {
     CacheLock lock(core_.mutex);
     for (StreamState& stream_state : streams_.all())
       if (stream_state.newest_free_event.load() >
-          std::max(core_.timeline.fences().passed(), stream_state.over.load()))
+          std::max(fences_.passed(), stream_state.over.load()))
         stream_states.push_back(&stream_state);
   }
   if (holds(Rule::ordered_frees_pass_by_their_events))
@@ -31,8 +30,8 @@ Status PressureWaits::wait_for_frees() {
   for (const auto& pool : core_.pools) {
     if (stream_states.empty()) break;
     pool->slabs.forget_orders();
-    pool->small_pages.blocks().forget_orders(core_.timeline.fences().passed());
-    pool->large.blocks().forget_orders(core_.timeline.fences().passed());
+    pool->small_pages.blocks().forget_orders(fences_.passed());
+    pool->large.blocks().forget_orders(fences_.passed());
   }
   reclaim_.drain();
   return waited;
@@ -43,7 +42,7 @@ Status PressureWaits::wait_for_frees() {
 bool PressureWaits::wait_for_all_frees() {
   {
     CacheLock lock(core_.mutex);
-    const Position passed = core_.timeline.fences().passed();
+    const Position passed = fences_.passed();
     const bool waits =
         std::any_of(core_.pools.begin(), core_.pools.end(), [&](const auto& pool) {
           return pool->large.blocks().waits(passed) ||
@@ -51,8 +50,7 @@ bool PressureWaits::wait_for_all_frees() {
         });
     if (!waits) return false;
   }
-  const bool passed =
-      core_.timeline.fences().wait_patiently(core_.timeline.submissions().submitted());
+  const bool passed = fences_.wait_patiently(core_.timeline.submissions().submitted());
   CacheLock lock(core_.mutex);
   reclaim_.drain();
   return passed;
@@ -63,18 +61,17 @@ bool PressureWaits::wait_for_all_frees() {
 // threads submitted more.
 bool PressureWaits::wait_idle() {
   constexpr int kRounds = 8;
-  Patience::Wait waiting(core_.timeline.fences().patience());
+  Patience::Wait waiting(fences_.patience());
   for (int round = 0; round < kRounds; ++round) {
     const Position everything = core_.timeline.submissions().submitted_with_unseen();
     Unseen unseen = Unseen::Anew;
     for (bool idle = false; !idle; unseen = Unseen::AsBefore) {
-      core_.timeline.fences().poll(everything);
-      idle = core_.others.idle(core_.others.state, core_.cache, unseen) &&
-             core_.timeline.fences().passed() >= everything;
+      fences_.poll(everything);
+      idle = core_.others_idle(unseen) && fences_.passed() >= everything;
       if (core_.timeline.events().broken()) return true;  // the driver reports it
       if (!idle && !waiting.go_on()) return false;
     }
-    if (!core_.timeline.fences().unfinished()) return true;
+    if (!fences_.unfinished()) return true;
   }
   return true;
 }
@@ -93,9 +90,9 @@ bool PressureWaits::plain_may_go() {
 // The host may hand memory to a kernel that already runs. A search asks must_be_over(), takes
 // debt, and asks once more here. The second question sees a launch that did not see the debt.
 void PressureWaits::settle_handed(const CrossWait& wait) {
-  if (wait.owed > core_.timeline.fences().passed() && core_.must_be_over() &&
+  if (wait.owed > fences_.passed() && core_.must_be_over() &&
       holds(Rule::debt_taken_beside_a_launch_is_waited_for))
-    core_.timeline.fences().wait_for(wait.owed).ignore();  // broken() reports it
+    fences_.wait_for(wait.owed).ignore();  // broken() reports it
 }
 
 }  // namespace custash

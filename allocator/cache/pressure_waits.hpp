@@ -34,6 +34,7 @@ class PressureWaits {
   bool wait_idle();
 
   CacheCore& core_;
+  FenceLog& fences_ = core_.timeline.fences();
   StreamTable& streams_;
   FreedBlocks& freed_;
   ThreadCaches& thread_caches_;

@@ -20,7 +20,7 @@ constexpr Bytes kAtOnce = 4_GiB;
 
 void Reclaim::drain() {
   thread_caches_.empty_all();
-  const Position passed = core_.timeline.fences().passed();
+  const Position passed = fences_.passed();
   for (const auto& pool : core_.pools) {
     for (const SizeClass each : kEachClass)
       pool->slabs.drain(each, passed);
@@ -41,25 +41,24 @@ void Reclaim::forget_habits() {
 Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
   // The calling thread may have no current context. If the context cannot be made current, each
   // driver call below fails by itself.
-  const CurrentContext current(core_.driver, core_.context);
-  core_.deferred_unmaps.retry();
+  const CurrentContext current(core_.shared.driver, core_.context);
+  core_.shared.deferred_unmaps.retry();
   poll_briefly();
   stale_.unmap_unused();
   (void)freed_.collect_abroad(AbroadWait::No);
-  if (trim_request.plain == PlainTrim::WhenIdle &&
-      !core_.others.idle(core_.others.state, core_.cache, Unseen::Anew))
+  if (trim_request.plain == PlainTrim::WhenIdle && !core_.others_idle(Unseen::Anew))
     trim_request.plain = PlainTrim::No;
   std::vector<std::pair<Arena*, PageReturn>> pages;
   std::vector<Segment*> plain;
   {
     CacheLock lock(core_.mutex);
     drain();
-    const Position passed = core_.timeline.fences().passed();
+    const Position passed = fences_.passed();
     freed_.return_empty_slabs(passed);
     trim_request.aliases = &stale_.aliases();
     // The driver waits for the device when it frees plain memory, even for work submitted after
     // every free.
-    if (trim_request.plain == PlainTrim::WhenIdle && core_.timeline.fences().unfinished())
+    if (trim_request.plain == PlainTrim::WhenIdle && fences_.unfinished())
       trim_request.plain = PlainTrim::No;
     take_left(&pages);
     if (trim_request.plain != PlainTrim::No) plain = freed_.take_plain_left();
@@ -79,13 +78,13 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
   for (const auto& [arena, item] : pages) {
     returned.push_back(unmap(item, &result));
     for (std::size_t i = 0; i < returned.back(); ++i)
-      core_.budget.give(item.pages[i].size);
+      core_.shared.budget.give(item.pages[i].size);
   }
   std::vector<Segment*> refused;
   for (Segment* segment : plain) {
     const Status freed = core_.memory.free(segment->base);
     if (freed.ok()) {
-      core_.budget.give(segment->size);
+      core_.shared.budget.give(segment->size);
     } else {
       result = freed;
       refused.push_back(segment);
@@ -108,10 +107,9 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
 
 std::vector<PageReturn> Reclaim::take_free(Arena& arena) {
   CacheLock lock(core_.mutex);
-  arena.blocks().drain(core_.timeline.fences().passed());
+  arena.blocks().drain(fences_.passed());
   TrimRequest everything{.aliases = &stale_.aliases()};
-  std::vector<PageReturn> items =
-      arena.plan_return(core_.timeline.fences().passed(), everything);
+  std::vector<PageReturn> items = arena.plan_return(fences_.passed(), everything);
   for (const PageReturn& item : items)
     segments_.take_out(arena, item);
   return items;
@@ -121,7 +119,7 @@ void Reclaim::give_back(Arena& arena, const PageReturn& item) {
   Status result;
   const std::size_t returned = unmap(item, &result);
   for (std::size_t i = 0; i < returned; ++i)
-    core_.budget.give(item.pages[i].size);
+    core_.shared.budget.give(item.pages[i].size);
   CacheLock lock(core_.mutex);
   segments_.commit_return(arena, item, returned);
 }
@@ -130,7 +128,7 @@ void Reclaim::plan(Arena& arena,
                    TrimRequest& trim_request,
                    std::vector<std::pair<Arena*, PageReturn>>* pages,
                    std::vector<Segment*>* plain) {
-  for (PageReturn& item : arena.plan_return(core_.timeline.fences().passed(), trim_request)) {
+  for (PageReturn& item : arena.plan_return(fences_.passed(), trim_request)) {
     segments_.take_out(arena, item);
     pages->emplace_back(&arena, std::move(item));
   }
@@ -145,7 +143,7 @@ void Reclaim::plan(Arena& arena,
 std::size_t Reclaim::unmap(const PageReturn& item, Status* result) const {
   std::size_t count = 0;
   for (const Page& page : item.pages) {
-    const Status status = core_.deferred_unmaps.give_back(page);
+    const Status status = core_.shared.deferred_unmaps.give_back(page);
     if (!status.ok()) {
       *result = status;
       break;
@@ -162,14 +160,14 @@ void Reclaim::return_left() {
     CacheLock lock(core_.mutex);
     until = freed_.left_until();
   }
-  core_.timeline.fences().poll(until);
+  fences_.poll(until);
   std::vector<std::pair<Arena*, PageReturn>> pages;
   {
     CacheLock lock(core_.mutex);
     take_left(&pages);
   }
   if (pages.empty()) return;
-  const CurrentContext current(core_.driver, core_.context);
+  const CurrentContext current(core_.shared.driver, core_.context);
   core_.headroom.forget();
   for (const auto& [arena, item] : pages)
     give_back(*arena, item);
@@ -187,12 +185,12 @@ void Reclaim::take_left(std::vector<std::pair<Arena*, PageReturn>>* pages) {
 void Reclaim::poll_briefly() {
   constexpr int kQuestions = 200;  // about 30 µs
   const Position everything = core_.timeline.submissions().submitted();
-  for (int i = 0; i < kQuestions && core_.timeline.fences().passed() < everything; ++i)
-    core_.timeline.fences().poll(everything);
+  for (int i = 0; i < kQuestions && fences_.passed() < everything; ++i)
+    fences_.poll(everything);
 }
 
 Nanoseconds Reclaim::decay_due() {
-  if (core_.config.decay == 0) return kNever;
+  if (core_.shared.config.decay == 0) return kNever;
   CacheLock lock(core_.mutex);
   return core_.stats.reserved_bytes[0].current == 0
              ? kNever
@@ -200,17 +198,17 @@ Nanoseconds Reclaim::decay_due() {
 }
 
 Nanoseconds Reclaim::decay(PlainTrim plain, Nanoseconds late) {
-  const Nanoseconds period = core_.config.decay * kSecond;
+  const Nanoseconds period = core_.shared.config.decay * kSecond;
   if (period == 0) return kNever;
-  const Nanoseconds now = core_.driver.now();
+  const Nanoseconds now = core_.shared.driver.now();
   Nanoseconds due = next_decay_.load(std::memory_order_relaxed);
   if (now < due + late) return due;
   if (core_.timeline.events().capturing()) return now + kSecond;
   if (!next_decay_.compare_exchange_strong(due, now + period)) return due;
-  const Bytes before = core_.budget.held();
+  const Bytes before = core_.shared.budget.held();
   // What is refused stays.
   trim({.bytes = kAtOnce, .idle_only = true, .plain = plain}, nullptr).ignore();
-  if (before - std::min(before, core_.budget.held()) >= kAtOnce) {
+  if (before - std::min(before, core_.shared.budget.held()) >= kAtOnce) {
     next_decay_.store(now);  // there may be more
     return now;
   }
@@ -227,7 +225,7 @@ Status Reclaim::trim_idle() {
 
 void Reclaim::age() {
   CacheLock lock(core_.mutex);
-  freed_.return_empty_slabs(core_.timeline.fences().passed());
+  freed_.return_empty_slabs(fences_.passed());
   for (const auto& pool : core_.pools) {
     pool->large.blocks().age();
     pool->small_pages.blocks().age();
@@ -245,8 +243,7 @@ Bytes Reclaim::free_bytes() const {
 }
 
 Bytes Reclaim::returnable() {
-  if (core_.limbo_high.load() > core_.timeline.fences().passed())
-    core_.timeline.fences().poll(core_.limbo_high.load());
+  if (core_.limbo_high.load() > fences_.passed()) fences_.poll(core_.limbo_high.load());
   CacheLock lock(core_.mutex);
   drain();
   return free_bytes();

@@ -64,6 +64,7 @@ class Reclaim {
   [[nodiscard]] Bytes free_bytes() const REQUIRES(cache_lock);
 
   CacheCore& core_;
+  FenceLog& fences_ = core_.timeline.fences();
   FreedBlocks& freed_;
   ThreadCaches& thread_caches_;
   Segments& segments_;

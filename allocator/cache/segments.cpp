@@ -19,7 +19,7 @@ Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena
   segment->base = base;
   segment->size = size;
   segment->kind = kind;
-  segment->cache = &core_.cache;
+  segment->cache = &cache_;
   segment->arena = &arena;
   segment->mapped = 0;
   return segment;
@@ -29,43 +29,43 @@ Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena
 void Segments::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
   CUSTASH_ASSERT(segment.base <= begin && begin < end && end <= segment.base + segment.size);
   CUSTASH_ASSERT(begin % kPageBytes == 0 && end % kPageBytes == 0 && pieces != 0);
-  core_.pages.clear(begin, end);  // see SurvivingPages::take()
-  const bool entered = core_.pages.set(begin, end, &segment);
+  pages_.clear(begin, end);  // see SurvivingPages::take()
+  const bool entered = pages_.set(begin, end, &segment);
   CUSTASH_ASSERT(entered);
-  core_.stats.count_reserved(stat_pool(segment.arena->kind()),
-                             static_cast<std::int64_t>(end - begin),
-                             static_cast<std::int64_t>(pieces),
-                             1);
+  stats_.count_reserved(stat_pool(segment.arena->kind()),
+                        static_cast<std::int64_t>(end - begin),
+                        static_cast<std::int64_t>(pieces),
+                        1);
 }
 
 // The page map first: no thread may find these addresses when the driver hands them out again.
 void Segments::take_out(const Arena& arena, const PageReturn& item) {
   CUSTASH_ASSERT(item.block->state == BlockState::Busy && item.block->segment->arena == &arena);
-  CUSTASH_ASSERT(core_.pages.find(item.block->address).segment == item.block->segment);
-  CUSTASH_ASSERT(core_.pages.find(item.block->end() - 1).segment == item.block->segment);
-  core_.pages.clear(item.block->address, item.block->end());
-  core_.stats.count_reserved(stat_pool(arena.kind()),
-                             static_cast<std::int64_t>(item.block->size),
-                             static_cast<std::int64_t>(item.pages.size()),
-                             -1);
+  CUSTASH_ASSERT(pages_.find(item.block->address).segment == item.block->segment);
+  CUSTASH_ASSERT(pages_.find(item.block->end() - 1).segment == item.block->segment);
+  pages_.clear(item.block->address, item.block->end());
+  stats_.count_reserved(stat_pool(arena.kind()),
+                        static_cast<std::int64_t>(item.block->size),
+                        static_cast<std::int64_t>(item.pages.size()),
+                        -1);
 }
 
 void Segments::take_out(const Segment& segment) {
   CUSTASH_ASSERT(segment.kind == SegmentKind::Plain && segment.first == nullptr);
-  CUSTASH_ASSERT(core_.pages.find(segment.base).segment == &segment);
-  CUSTASH_ASSERT(core_.pages.find(segment.base + segment.size - 1).segment == &segment);
-  core_.pages.clear(segment.base, segment.base + segment.size);
-  core_.stats.count_reserved(
+  CUSTASH_ASSERT(pages_.find(segment.base).segment == &segment);
+  CUSTASH_ASSERT(pages_.find(segment.base + segment.size - 1).segment == &segment);
+  pages_.clear(segment.base, segment.base + segment.size);
+  stats_.count_reserved(
       stat_pool(segment.arena->kind()), static_cast<std::int64_t>(segment.size), 1, -1);
 }
 
 void Segments::close_cut(PageCut& cut) {
   for (const Block* block : cut.dead)
-    core_.pages.clear(block->address, block->end());
+    pages_.clear(block->address, block->end());
   Arena& arena = *cut.segment->arena;
   const StatPool pool = stat_pool(arena.kind());
-  core_.stats.count_reserved(pool, 0, static_cast<std::int64_t>(cut.parts.size()), 1);
-  core_.stats.count_reserved(pool, static_cast<std::int64_t>(cut.gain()), 1, -1);
+  stats_.count_reserved(pool, 0, static_cast<std::int64_t>(cut.parts.size()), 1);
+  stats_.count_reserved(pool, static_cast<std::int64_t>(cut.gain()), 1, -1);
   arena.close_cut(cut);
 }
 

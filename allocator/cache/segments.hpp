@@ -5,7 +5,9 @@
 #pragma once
 
 #include "allocator/base/check.hpp"
-#include "allocator/cache/cache_core.hpp"
+#include "allocator/base/stats.hpp"
+#include "allocator/cache/cache_lock.hpp"
+#include "allocator/heap/page_map.hpp"
 #include "allocator/heap/segment.hpp"
 
 #include <vector>
@@ -17,12 +19,13 @@ struct PageReturn;
 
 class Segments {
  public:
-  explicit Segments(CacheCore& core) : core_(core) {}
+  Segments(ContextCache& cache, PageMap& pages, DeviceStats& stats)
+      : cache_(cache), pages_(pages), stats_(stats) {}
 
   Segment* make(Address base, Bytes size, SegmentKind kind, Arena& arena) REQUIRES(cache_lock);
 
   void recycle(Segment* segment) REQUIRES(cache_lock) {
-    CUSTASH_ASSERT(segment->cache == &core_.cache && segment->first == nullptr);
+    CUSTASH_ASSERT(segment->cache == &cache_ && segment->first == nullptr);
     spare_.push_back(segment);
   }
 
@@ -40,7 +43,9 @@ class Segments {
       REQUIRES(cache_lock);
 
  private:
-  CacheCore& core_;
+  ContextCache& cache_;
+  PageMap& pages_;
+  DeviceStats& stats_ GUARDED_BY(cache_lock);
   std::vector<Segment*> spare_ GUARDED_BY(cache_lock);
 };
 

@@ -152,11 +152,11 @@ Status SleepingPages::copy_out(HostStore& store, SleepSums* sums, std::string* w
 }
 
 void SleepingPages::give_back(MappedMemory* mapped, SleepSums* sums) {
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(core_.shared.driver);
   auto sleeper = sleepers_.begin() + static_cast<std::ptrdiff_t>(portion_);
   for (PageCut& cut : leaving_) {
     const bool gone = core_.memory.unmap(cut.page.address, cut.page.size).ok();
-    if (gone) core_.deferred_unmaps.release(cut.page.handle);
+    if (gone) core_.shared.deferred_unmaps.release(cut.page.handle);
     CacheLock lock(core_.mutex);
     if (gone) {
       leave(cut);
@@ -182,7 +182,7 @@ void SleepingPages::give_back(MappedMemory* mapped, SleepSums* sums) {
 void SleepingPages::give_back(MappedMemory& mapped, Sleeper& sleeper, SleepSums* sums) {
   const MappedRange& range = sleeper.range;
   if (core_.memory.unmap(range.address, range.size).ok()) {
-    if (!range.released) core_.deferred_unmaps.release(range.handle);
+    if (!range.released) core_.shared.deferred_unmaps.release(range.handle);
     mapped.left(range);
     bytes_.fetch_add(range.size);
     return;
@@ -202,7 +202,7 @@ void SleepingPages::leave(PageCut& cut) {
     cut.segment->pages.at(cut.page.address) = cut.parts.front();
   else
     segments_.close_cut(cut);
-  core_.budget.give(cut.gain());
+  core_.shared.budget.give(cut.gain());
   bytes_.fetch_add(cut.alive());
 }
 
@@ -221,7 +221,7 @@ void SleepingPages::claim() {
 }
 
 Status SleepingPages::make() {
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(core_.shared.driver);
   {
     CacheLock lock(core_.mutex);
     claim();
@@ -244,12 +244,12 @@ Status SleepingPages::make(Sleeper& sleeper) {
     return status;
   }
   MappedRange& range = sleeper.range;
-  const Driver& driver = core_.driver;
+  const Driver& driver = core_.shared.driver;
   Status status = driver.mem_create(&range.handle, range.size, &range.properties, range.flags);
   if (!status.ok()) return status;
   status = driver.mem_map(range.address, range.size, 0, range.handle, 0);
   if (!status.ok()) {
-    core_.deferred_unmaps.release(range.handle);
+    core_.shared.deferred_unmaps.release(range.handle);
     return status;
   }
   sleeper.page.handle = range.handle;
@@ -257,10 +257,10 @@ Status SleepingPages::make(Sleeper& sleeper) {
 }
 
 void SleepingPages::unmake() {
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(core_.shared.driver);
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.page.handle == 0) continue;
-    if (core_.deferred_unmaps.give_back(each.page).ok()) each.page.handle = 0;
+    if (core_.shared.deferred_unmaps.give_back(each.page).ok()) each.page.handle = 0;
   }
 }
 
@@ -272,7 +272,7 @@ Status SleepingPages::give_access() {
       const Status status =
           sleepers_[i++].page.size == 0
               ? Status()
-              : core_.driver.mem_set_access(
+              : core_.shared.driver.mem_set_access(
                     range.address, range.size, range.access.data(), range.access.size());
       if (!status.ok()) return status;
       continue;
@@ -294,13 +294,13 @@ Status SleepingPages::give_access() {
 }
 
 Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* why) {
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(core_.shared.driver);
   const auto wanted = [&](std::size_t sleeper) { return sleepers_[sleeper].page.size != 0; };
   const Status copied = contents_.restore(store, wanted, why);
   if (!copied.ok()) return copied;
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.segment != nullptr) continue;
-    if (each.range.released) core_.deferred_unmaps.release(each.range.handle);
+    if (each.range.released) core_.shared.deferred_unmaps.release(each.range.handle);
     mapped->returned(each.range);
     each.page.size = 0;  // the program's again, whatever becomes of our pages
   }

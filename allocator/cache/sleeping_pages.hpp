@@ -24,7 +24,10 @@ namespace custash {
 class SleepingPages {
  public:
   SleepingPages(CacheCore& core, Segments& segments, StayingPages& staying, CopyStream& stream)
-      : core_(core), segments_(segments), staying_(staying), contents_(core, stream) {}
+      : core_(core),
+        segments_(segments),
+        staying_(staying),
+        contents_(core.shared.driver, core.context, stream) {}
 
   // ---- Going to sleep; the context is current. A process that sleeps in part can put a
   // further portion to sleep. How many bytes of contents would have to be saved.
@@ -97,8 +100,8 @@ class SleepingPages {
 // are cut. Part of a ContextCache, which guards its parts.
 struct StillPages {
   StillPages(CacheCore& core, FreedBlocks& freed, StalePages& stale, Segments& segments)
-      : staying(core, freed, stale),
-        stream(core.driver),
+      : staying(core.shared.pages, core.peers, core.mutex, freed, stale),
+        stream(core.shared.driver),
         sleeping(core, segments, staying, stream),
         cutter(core, segments, staying, stream) {}
 

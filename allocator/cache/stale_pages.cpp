@@ -24,18 +24,18 @@ void StalePages::unmap_unused() {
   const auto until = [](const Stale& each) { return each.block->reuse_after.latest(); };
   Position need;
   {
-    CacheLock lock(core_.mutex);
+    CacheLock lock(mutex_);
     for (const Stale& each : stale_)
       need = std::max(need, until(each));
     if (stale_.empty()) return;
   }
   // One thread at a time: custash never unmaps two old addresses of one page at once.
   if (unmapping_.exchange(true)) return;
-  core_.timeline.fences().poll(need);
+  fences_.poll(need);
   std::vector<Stale> over;
   {
-    CacheLock lock(core_.mutex);
-    const Position passed = core_.timeline.fences().passed();
+    CacheLock lock(mutex_);
+    const Position passed = fences_.passed();
     const auto first = std::partition(stale_.begin(), stale_.end(), [&](const Stale& each) {
       return until(each) > passed && holds(Rule::old_addresses_stay_while_used);
     });
@@ -43,8 +43,8 @@ void StalePages::unmap_unused() {
     stale_.erase(first, stale_.end());
   }
   for (Stale& each : over) {
-    const Status status = core_.memory.unmap(each.block->address, each.block->size);
-    CacheLock lock(core_.mutex);
+    const Status status = memory_.unmap(each.block->address, each.block->size);
+    CacheLock lock(mutex_);
     if (each.block->state != BlockState::Stale) continue;  // the context has ended meanwhile
     if (status.ok()) {
       CUSTASH_ASSERT(aliases_.has(each.pages.front()));

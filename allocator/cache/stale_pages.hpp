@@ -3,8 +3,10 @@
 // may use them is over. Part of a ContextCache; guarded by the cache lock.
 #pragma once
 
-#include "allocator/cache/cache_core.hpp"
+#include "allocator/cache/cache_lock.hpp"
 #include "allocator/heap/aliases.hpp"
+#include "allocator/memory/backing.hpp"
+#include "allocator/order/fence_log.hpp"
 
 #include <atomic>
 #include <vector>
@@ -13,7 +15,8 @@ namespace custash {
 
 class StalePages {
  public:
-  explicit StalePages(CacheCore& core) : core_(core) {}
+  StalePages(FenceLog& fences, const DriverMemory& memory, Mutex& mutex)
+      : fences_(fences), memory_(memory), mutex_(mutex) {}
 
   // `block` holds the old addresses of `pages`.
   void add(Block* block, const std::vector<Page>& pages) REQUIRES(cache_lock);
@@ -25,7 +28,9 @@ class StalePages {
   [[nodiscard]] const Aliases& aliases() const REQUIRES(cache_lock) { return aliases_; }
 
  private:
-  CacheCore& core_;
+  FenceLog& fences_;
+  const DriverMemory& memory_;
+  Mutex& mutex_;
   std::vector<Stale> stale_ GUARDED_BY(cache_lock);
   Aliases aliases_ GUARDED_BY(cache_lock);
   std::atomic<bool> unmapping_{false};  // a thread is in unmap_unused()

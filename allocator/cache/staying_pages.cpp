@@ -15,7 +15,7 @@ bool StayingPages::touches(const std::vector<Stretch>& stretches, const Page& pa
 }
 
 StayingPages::Stretch StayingPages::stretch_of(Address base) const {
-  const PageOwner owner = core_.pages.find(base);
+  const PageOwner owner = pages_.find(base);
   if (owner.slab != nullptr) return {owner.slab->base, owner.slab->base + kSlabBytes};
   const Block* const block =
       owner.segment == nullptr ? nullptr : owner.segment->used.find(base);
@@ -43,13 +43,12 @@ void StayingPages::look() {
 
 Bytes SleepSums::*StayingPages::reason(const Page& page) const {
   if (touches(exported_, page)) return &SleepSums::exported;
-  if (core_.peers.reached_by_cards() || touches(registered_, page))
-    return &SleepSums::registered;
+  if (peers_.reached_by_cards() || touches(registered_, page)) return &SleepSums::registered;
   return stale_.aliases().has(page) ? &SleepSums::refused : nullptr;
 }
 
 void StayingPages::keep(Address base, std::uint64_t buffer_id, bool on) {
-  CacheLock lock(core_.mutex);
+  CacheLock lock(mutex_);
   if (kept_.size() >= most_kept_) {
     look();  // forgets blocks that have been freed
     most_kept_ = std::max(kFewKept, 2 * kept_.size());

@@ -15,8 +15,12 @@ namespace custash {
 
 class StayingPages {
  public:
-  StayingPages(CacheCore& core, FreedBlocks& freed, StalePages& stale)
-      : core_(core), freed_(freed), stale_(stale) {}
+  StayingPages(const PageMap& pages,
+               const PeerAccess& peers,
+               Mutex& mutex,
+               FreedBlocks& freed,
+               StalePages& stale)
+      : pages_(pages), peers_(peers), mutex_(mutex), freed_(freed), stale_(stale) {}
 
   // The block has SYNC_MEMOPS, or not any more.
   void keep(Address base, std::uint64_t buffer_id, bool on) EXCLUDES(cache_lock);
@@ -36,7 +40,9 @@ class StayingPages {
   [[nodiscard]] Stretch stretch_of(Address base) const REQUIRES(cache_lock);
   [[nodiscard]] static bool touches(const std::vector<Stretch>& stretches, const Page& page);
 
-  CacheCore& core_;
+  const PageMap& pages_;
+  const PeerAccess& peers_;
+  Mutex& mutex_;
   FreedBlocks& freed_;
   StalePages& stale_;
   static constexpr std::size_t kFewKept = 256;

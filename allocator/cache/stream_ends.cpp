@@ -13,15 +13,15 @@ StreamState* StreamEnds::remove(std::uint64_t key) {
 
 void StreamEnds::orphan(StreamState* stream_state) {
   if (stream_state == nullptr) return;
-  core_.timeline.orphan(*stream_state);
-  CacheLock lock(core_.mutex);
+  timeline_.orphan(*stream_state);
+  CacheLock lock(mutex_);
   streams_.add_orphan(stream_state);
 }
 
 void StreamEnds::stream_destroyed(CUstream stream) {
   StreamState* stream_state = nullptr;
   {
-    CacheLock lock(core_.mutex);
+    CacheLock lock(mutex_);
     if (!streams_.has(StreamTable::key(stream))) return;
     thread_caches_.empty_all();
     stream_state = remove(StreamTable::key(stream));
@@ -32,7 +32,7 @@ void StreamEnds::stream_destroyed(CUstream stream) {
 void StreamEnds::green_destroyed(CUcontext green) {
   std::vector<StreamState*> gone;
   {
-    CacheLock lock(core_.mutex);
+    CacheLock lock(mutex_);
     const std::vector<std::uint64_t> keys = streams_.keys_of(green);
     if (!keys.empty()) thread_caches_.empty_all();
     for (const std::uint64_t key : keys)
@@ -45,7 +45,7 @@ void StreamEnds::green_destroyed(CUcontext green) {
 void StreamEnds::thread_ended(std::uint64_t per_thread) {
   StreamState* stream_state = nullptr;
   {
-    CacheLock lock(core_.mutex);
+    CacheLock lock(mutex_);
     thread_caches_.empty_depots();  // what the thread left there names its stream
     stream_state = remove(StreamTable::key_of_thread(per_thread));
   }

@@ -10,8 +10,11 @@ namespace custash {
 
 class StreamEnds {
  public:
-  StreamEnds(CacheCore& core, StreamTable& streams, ThreadCaches& thread_caches)
-      : core_(core), streams_(streams), thread_caches_(thread_caches) {}
+  StreamEnds(Timeline& timeline,
+             Mutex& mutex,
+             StreamTable& streams,
+             ThreadCaches& thread_caches)
+      : timeline_(timeline), mutex_(mutex), streams_(streams), thread_caches_(thread_caches) {}
 
   void stream_destroyed(CUstream stream) EXCLUDES(cache_lock);
   // The streams of a green context end with it.
@@ -23,7 +26,8 @@ class StreamEnds {
   StreamState* remove(std::uint64_t key) REQUIRES(cache_lock);
   void orphan(StreamState* stream_state) EXCLUDES(cache_lock);
 
-  CacheCore& core_;
+  Timeline& timeline_;
+  Mutex& mutex_;
   StreamTable& streams_;
   ThreadCaches& thread_caches_;
 };

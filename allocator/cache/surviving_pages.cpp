@@ -13,16 +13,16 @@ void SurvivingPages::take(Segment& segment) {
     // custash learns only afterwards that a release of a primary context was the last.
     // Addresses that the driver gave to another context since then belong to that context.
     for (Address at = segment.base; at < segment.base + segment.size; at += kPageBytes) {
-      const PageOwner owner = core_.pages.find(at);
-      if (owner.slab != nullptr ? owner.slab->cache == &core_.cache : owner.segment == &segment)
-        core_.pages.clear_if(at, owner);
+      const PageOwner owner = shared_.pages.find(at);
+      if (owner.slab != nullptr ? owner.slab->cache == &cache_ : owner.segment == &segment)
+        shared_.pages.clear_if(at, owner);
     }
     return;
   }
   for (const auto& [address, page] : segment.pages) {
     CUSTASH_ASSERT(address == page.address && page.address >= segment.base);
     CUSTASH_ASSERT(page.address + page.size <= segment.base + segment.size);
-    core_.pages.clear(page.address, page.address + page.size);
+    shared_.pages.clear(page.address, page.address + page.size);
     pages_.push_back(page);
   }
   segment.pages.clear();
@@ -37,15 +37,15 @@ void SurvivingPages::give_back() {
   std::vector<Page> pages;
   std::vector<std::pair<Address, Bytes>> ranges;
   {
-    CacheLock lock(core_.mutex);
+    CacheLock lock(mutex_);
     pages.swap(pages_);
     ranges.swap(ranges_);
   }
   // The context is gone: there is no caller to report an error to.
   for (const Page& page : pages)
-    core_.deferred_unmaps.abandon(page);
+    shared_.deferred_unmaps.abandon(page);
   for (const auto& [base, size] : ranges)
-    core_.memory.unreserve(base, size);
+    memory_.unreserve(base, size);
 }
 
 }  // namespace custash

@@ -4,7 +4,6 @@
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/thread.hpp"
-#include "allocator/cache/fast_path_checks.hpp"
 #include "allocator/cache/thread_caches.hpp"
 #include "allocator/heap/pool.hpp"
 
@@ -125,14 +124,15 @@ bool ThreadCaches::steal(const Request& request) {
   const bool named = request.stream_state != nullptr;
   const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
   const std::size_t takers = named ? std::min(by_owner_.size(), worth)
-                                   : std::size_t{core_.pools.front()->thread_caches};
+                                   : std::size_t{core_.pools.front().thread_caches};
   std::size_t ready = 0;
-  const PoolSet& filled = core_.filled_small;
-  for (std::size_t i = filled.next(0); i < (named ? PoolSet::none() : 1);
-       i = filled.next(i + 1))
-    ready += core_.pools[i]->slabs.ready(request.size_class, takers);
+  for (std::size_t at = 0;
+       const Pool* const pool = core_.pools.next_filled(SizeKind::Small, &at);) {
+    if (named || pool == &core_.pools.front())
+      ready += pool->slabs.ready(request.size_class, takers);
+  }
   if (takers < 2 || ready == 0) return true;
-  SlabHeap& record = core_.pools.front()->slabs;
+  SlabHeap& record = core_.pools.front().slabs;
   if (record.contended(request.size_class, ready, takers)) return false;
   record.note_stolen(request.size_class);
   return true;
@@ -142,11 +142,11 @@ bool ThreadCaches::steal(const Request& request) {
 // itself on several streams.
 bool ThreadCaches::contended(const Request& request, const Emptied& emptied) {
   if (!emptied.of_others || core_.headroom.fit() != Fit::Quick ||
-      core_.headroom.left(core_.budget) < kPlenty + request.rounded)
+      core_.headroom.left() < kPlenty + request.rounded)
     return false;
   const std::size_t takers = request.stream_state != nullptr
                                  ? by_owner_.size()
-                                 : std::size_t{core_.pools.front()->thread_caches};
+                                 : std::size_t{core_.pools.front().thread_caches};
   const bool paid =
       core_.thefts.paid_off(request.rounded, emptied.of_size, takers, core_.stats.requests());
   if (paid) core_.refaults.allow(request.rounded);
@@ -192,10 +192,10 @@ void ThreadCaches::empty_large(ThreadCache& thread_cache) {
     CUSTASH_ASSERT(block->segment->cache == thread_cache.cache);
     CUSTASH_ASSERT(block->size <= thread_cache.large_bytes);
     CUSTASH_ASSERT(core_.timeline.events().abandoned() ||
-                   core_.pages.find(block->address).segment == block->segment);
+                   core_.shared.pages.find(block->address).segment == block->segment);
     --thread_cache.large_count;
     thread_cache.large_bytes -= block->size;
-    core_.pages.end_block(block->address);
+    core_.shared.pages.end_block(block->address);
     block->segment->arena->blocks().release(block);
     return_block({.small = {}, .large = block});
   }

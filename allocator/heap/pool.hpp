@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <vector>
 
 namespace custash {
 
@@ -70,6 +72,53 @@ struct Pool {
   bool own_pages = false;                                  // its blocks share no pages
   std::uint32_t thread_caches = 0;                         // threads that take from it
   std::array<std::uint32_t, kSizeClasses> whole_blocks{};  // handed out so far
+};
+
+// The pools of a context, and which of them may have something free, or in limbo.
+class PoolList {
+ public:
+  PoolList(DeviceStats& stats, Refaults& refaults, std::uint32_t slabs_after)
+      : stats_(stats), refaults_(refaults), slabs_after_(slabs_after) {
+    add();
+  }
+
+  Pool& add();
+
+  // The one of plain calls.
+  [[nodiscard]] Pool& front() const { return *all_.front(); }
+
+  [[nodiscard]] auto begin() const { return all_.begin(); }
+
+  [[nodiscard]] auto end() const { return all_.end(); }
+
+  // The next pool from number *at on that may have something of the kind, or of either, and
+  // sets *at behind it. Null: there is none.
+  Pool* next_filled(SizeKind kind, std::size_t* at) const {
+    return found((kind == SizeKind::Small ? small_ : large_).next(*at), at);
+  }
+
+  Pool* next_filled(std::size_t* at) const {
+    return found(std::min(small_.next(*at), large_.next(*at)), at);
+  }
+
+  // The pool that next_filled() has found has nothing of the kind.
+  void remove(SizeKind kind, std::size_t at) {
+    (kind == SizeKind::Small ? small_ : large_).remove(at - 1);
+  }
+
+ private:
+  Pool* found(std::size_t number, std::size_t* at) const {
+    if (number == PoolSet::none()) return nullptr;
+    *at = number + 1;
+    return all_[number].get();
+  }
+
+  DeviceStats& stats_;
+  Refaults& refaults_;
+  const std::uint32_t slabs_after_;
+  PoolSet small_;
+  PoolSet large_;
+  std::vector<std::unique_ptr<Pool>> all_;
 };
 
 // Defined here, where the blocks and the pool are known.

@@ -14,13 +14,16 @@ namespace custash {
 
 class Headroom {
  public:
+  Headroom(const DriverMemory& memory, const DeviceBudget& budget)
+      : memory_(memory), budget_(budget) {}
+
   // Called before memory is made. Returns how blocks are to be placed from now on.
-  Fit look(const DriverMemory& memory, const DeviceBudget& budget) {
+  Fit look() {
     if (used_.load() >= known_.load() / 8) {
-      known_.store(memory.free_bytes());
+      known_.store(memory_.free_bytes());
       used_.store(0);
     }
-    const Fit fit = left(budget) < kNearlyFull ? Fit::FewPages : Fit::Quick;
+    const Fit fit = left() < kNearlyFull ? Fit::FewPages : Fit::Quick;
     fit_.store(fit);
     return fit;
   }
@@ -28,9 +31,9 @@ class Headroom {
   [[nodiscard]] Fit fit() const { return fit_.load(std::memory_order_relaxed); }
 
   // From the last answer, without a query.
-  [[nodiscard]] Bytes left(const DeviceBudget& budget) const {
+  [[nodiscard]] Bytes left() const {
     const Bytes known = known_.load();
-    return std::min(known - std::min(known, used_.load()), budget.room());
+    return std::min(known - std::min(known, used_.load()), budget_.room());
   }
 
   void use(Bytes bytes) { used_.fetch_add(bytes); }
@@ -39,6 +42,8 @@ class Headroom {
   void forget() { known_.store(0); }
 
  private:
+  const DriverMemory& memory_;
+  const DeviceBudget& budget_;
   std::atomic<Bytes> known_{0};
   std::atomic<Bytes> used_{0};
   // Order: none, it is a hint by itself.

@@ -15,7 +15,7 @@ namespace custash {
 
 Arena& DeviceGuards::arena() {
   if (Arena* const known = arena_.load(std::memory_order_relaxed)) return *known;
-  Pool& made = core_.add_pool();
+  Pool& made = core_.pools.add();
   made.guarded = true;
   made.large.let_addresses_rest(core_.memory.device_bytes());  // half of a range
   arena_.store(&made.large, std::memory_order_relaxed);
@@ -23,7 +23,7 @@ Arena& DeviceGuards::arena() {
 }
 
 DeviceGuards::Timed::~Timed() {
-  const Nanoseconds end = core_.driver.now();
+  const Nanoseconds end = core_.shared.driver.now();
   CacheLock lock(core_.mutex);
   core_.stats.guard_time_ns += static_cast<std::int64_t>(end - begin_);
 }
@@ -36,14 +36,14 @@ void DeviceGuards::count_pages(const GuardedBlock& block, int sign) {
 // looks.
 void DeviceGuards::freed() {
   constexpr std::uint32_t kOneIn = 64;
-  if (core_.config.guard.one_in == 1 ||
+  if (core_.shared.config.guard.one_in == 1 ||
       calls_.fetch_add(1, std::memory_order_relaxed) % kOneIn == 0)
     collect();
 }
 
 bool DeviceGuards::allocate(const Request& request, Address* out) {
   freed();  // an allocation looks at them as often as a free does
-  return sampler_.wants(core_.config.guard, request.bytes) && guard(request, out);
+  return sampler_.wants(core_.shared.config.guard, request.bytes) && guard(request, out);
 }
 
 // An allocation never fails because it should be guarded.
@@ -51,9 +51,8 @@ bool DeviceGuards::guard(const Request& request, Address* out) {
   const Timed timed(core_);
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   // A guarded block takes whole pages. On a nearly full device others need them.
-  const bool room =
-      core_.memory.vmm() && core_.headroom.look(core_.memory, core_.budget) == Fit::Quick &&
-      core_.headroom.left(core_.budget) > request.bytes + core_.memory.device_bytes() / 16;
+  const bool room = core_.memory.vmm() && core_.headroom.look() == Fit::Quick &&
+                    core_.headroom.left() > request.bytes + core_.memory.device_bytes() / 16;
   if (room) {
     Arena* where = nullptr;
     bool at_end = false;
@@ -71,7 +70,7 @@ bool DeviceGuards::guard(const Request& request, Address* out) {
     const Address begin = align_down(*out, kPageBytes);
     GuardedBlock block{begin, align_up(*out + request.bytes, kPageBytes), *out, request.bytes};
     block.filled = slack_.fill(block);
-    if (core_.config.guard_fill) fill(block);
+    if (core_.shared.config.guard_fill) fill(block);
     CacheLock lock(core_.mutex);
     blocks_[begin] = block;
     count_pages(block, 1);
@@ -112,14 +111,14 @@ void DeviceGuards::order_fills(const CUstream* stream) {
   }
   if (fills.empty()) return;
   const Timed timed(core_);
-  const RelaxedCapture relaxed(core_.driver);
+  const RelaxedCapture relaxed(core_.shared.driver);
   Patience::Wait waiting(core_.timeline.fences().patience());
   for (CUevent fill : fills) {
-    CUresult state = core_.driver.event_query(fill);
+    CUresult state = core_.shared.driver.event_query(fill);
     if (state == CUDA_ERROR_NOT_READY && stream != nullptr && comes_after(*stream, fill))
       continue;
     while (state == CUDA_ERROR_NOT_READY && waiting.go_on())
-      state = core_.driver.event_query(fill);
+      state = core_.shared.driver.event_query(fill);
     if (state == CUDA_ERROR_NOT_READY) return;
     CacheLock lock(core_.mutex);
     if (std::erase(fills_, fill) == 0) continue;  // another thread has seen it
@@ -131,10 +130,10 @@ void DeviceGuards::order_fills(const CUstream* stream) {
 // Work that is captured comes after it when its graph is launched.
 bool DeviceGuards::comes_after(CUstream stream, CUevent fill) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (core_.driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+  if (core_.shared.driver.stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
       status != CU_STREAM_CAPTURE_STATUS_NONE)
     return true;
-  return core_.driver.stream_wait_event(stream, fill, 0) == CUDA_SUCCESS;
+  return core_.shared.driver.stream_wait_event(stream, fill, 0) == CUDA_SUCCESS;
 }
 
 std::size_t DeviceGuards::count_used(const Arena& arena) {
@@ -248,7 +247,7 @@ void DeviceGuards::give_way() {
       if (leaving_.empty() && count_freed(*arena) == 0) return;
     }
     const Timed timed(core_);
-    core_.driver.rest(kPause);
+    core_.shared.driver.rest(kPause);
   }
 }
 
@@ -281,7 +280,7 @@ void DeviceGuards::look_at_living() {
     if (!slack_.begin(block, &look)) return;
     CUresult state = slack_.state_of(look);
     for (int i = 0; i < kTries && state == CUDA_ERROR_NOT_READY; ++i) {
-      core_.driver.rest(kPause);
+      core_.shared.driver.rest(kPause);
       state = slack_.state_of(look);
     }
     if (state != CUDA_SUCCESS) return;
@@ -323,7 +322,7 @@ void DeviceGuards::begin_looks(Arena& arena, std::vector<Leaving>* leaving) {
     arena.leave_stale(one.item);  // unowned while the copies are under way
     // The map has its leaves already. Until the pages are gone, questions about these addresses
     // have the answer for freed memory.
-    (void)core_.pages.set(one.block.begin, one.block.end, one.item.block->segment);
+    (void)core_.shared.pages.set(one.block.begin, one.block.end, one.item.block->segment);
     leaving->push_back(std::move(one));
   }
 }
@@ -336,7 +335,7 @@ void DeviceGuards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
     {
       CacheLock lock(core_.mutex);
       each.item.block->state = BlockState::Busy;
-      core_.pages.clear(each.block.begin, each.block.end);
+      core_.shared.pages.clear(each.block.begin, each.block.end);
     }
     reclaim_.give_back(arena, each.item);
     CacheLock lock(core_.mutex);
@@ -362,13 +361,13 @@ void DeviceGuards::tell_of(const GuardedBlock& block, const GuardSlack::Look& lo
                       static_cast<unsigned long long>(what->distance),
                       what->past ? "past its end" : "before its beginning");
   log(LogLevel::Error, text);
-  if (core_.config.guard.tell != nullptr) core_.config.guard.tell(*what);
+  if (core_.shared.config.guard.tell != nullptr) core_.shared.config.guard.tell(*what);
 }
 
 std::vector<Page> DeviceGuards::abandon() {
   std::vector<Page> mapped;
   for (const Leaving& each : leaving_) {
-    core_.pages.clear(each.block.begin, each.block.end);
+    core_.shared.pages.clear(each.block.begin, each.block.end);
     mapped.insert(mapped.end(), each.item.pages.begin(), each.item.pages.end());
   }
   leaving_.clear();

@@ -26,8 +26,8 @@ class DeviceGuards final : public Sampler {
       : core_(parts.core),
         growth_(parts.growth),
         reclaim_(parts.reclaim),
-        sampler_(core_.config.guard),
-        slack_(core_.driver, core_.context, core_.config.guard.slack) {}
+        sampler_(core_.shared.config.guard),
+        slack_(core_.shared.driver, core_.context, core_.shared.config.guard.slack) {}
 
   // ---- Of a Sampler.
   bool allocate(const Request& request, Address* out) override EXCLUDES(cache_lock);
@@ -68,7 +68,7 @@ class DeviceGuards final : public Sampler {
   // Adds the time of its life to the statistics.
   class Timed {
    public:
-    explicit Timed(CacheCore& core) : core_(core), begin_(core.driver.now()) {}
+    explicit Timed(CacheCore& core) : core_(core), begin_(core.shared.driver.now()) {}
 
     Timed(const Timed&) = delete;
     Timed& operator=(const Timed&) = delete;

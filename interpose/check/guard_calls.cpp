@@ -113,7 +113,7 @@ void GuardCalls::after(const Call& call, CUresult result, Token& token) noexcept
     guards::over(current_context(*core), handle_of(call), token.before);
   quietly([&] {  // host memory may run out
     GuardedMemory(*core).give_back_freed();
-    process::pinned().rest_guarded();
+    if (HostSampler* const sampler = process::pinned().sampler()) sampler->waited();
   });
 }
 

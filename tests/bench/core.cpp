@@ -70,7 +70,7 @@ void release_named(void* block, std::size_t, void* stream) {
 }
 
 void trim() {
-  if (!bed().allocator.trim(0, ~Bytes{0}).ok()) std::abort();
+  if (!bed().allocator.trim(0, ~custash::Bytes{0}).ok()) std::abort();
 }
 
 constexpr Peer kPeers[] = {

@@ -9,7 +9,7 @@
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
 //   allocator/cache/peer_grants.cpp: PeerGrants::add_accessor
 //   allocator/cache/cache_core.cpp: CacheCore::settled CacheCore::debt_allowed
-//   allocator/cache/fast_path_checks.hpp: CacheCore::done_or_owed
+//   allocator/cache/cache_core.hpp: done_or_owed
 //   allocator/fast_path.cpp: Allocator::free
 //   allocator/registry.cpp: wait_for_others
 //

@@ -13,7 +13,7 @@
 //   allocator/order/stream_state.hpp: idle_after
 //   allocator/heap/reuse_after.hpp: forget_order
 //   allocator/heap/reuse_after.hpp: accepts
-//   allocator/cache/fast_path_checks.hpp: CacheCore::done_or_owed
+//   allocator/cache/cache_core.hpp: done_or_owed
 //   allocator/cache/fast_path_inline.hpp: FastPath::accepts
 //   allocator/cache/cache_core.cpp: CacheCore::reuse_limits CacheCore::settled
 //   allocator/cache/block_search.cpp: BlockSearch::take_across BlockSearch::hand_out

@@ -3,7 +3,7 @@
 //
 // Stands for:
 //   allocator/cache/fast_path_inline.hpp: FastPath::accepts
-//   allocator/cache/fast_path_checks.hpp: CacheCore::must_be_over
+//   allocator/cache/cache_core.hpp: must_be_over
 //   allocator/cache/peer_access.hpp: unpaid add_reader
 //   allocator/cache/peer_grants.cpp: PeerGrants::add_accessor
 //   allocator/cache/thread_caches.cpp: ThreadCaches::take_used

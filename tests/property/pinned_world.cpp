@@ -109,7 +109,10 @@ Address PinnedWorld::own_memory(const PinCommand& c) {
 // As interpose/hooks/guard_calls.cpp does it.
 CUresult PinnedWorld::waited(CUresult result) {
   if (result == CUDA_SUCCESS && cache_ != nullptr)
-    ours([&] { return cache_->rest_guarded(), 0; });
+    ours([&] {
+      if (cache_->sampler() != nullptr) cache_->sampler()->waited();
+      return 0;
+    });
   return result;
 }
 

@@ -131,7 +131,7 @@ const Planted kPlanted[] = {
        (void)bed.cache.report().stats();
      }},
     {"a page's owner in the page map",
-     "core_.pages.find(block->address).segment == block->segment",
+     "core_.shared.pages.find(block->address).segment == block->segment",
      [](bool corrupt) {
        CacheBed bed;
        const Address a = bed.allocate(4_MiB);

@@ -3,7 +3,7 @@
 #include "allocator/heap/settling.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/heap/move_rate.hpp"
+#include "allocator/heap/mapping_cost.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;

@@ -118,18 +118,18 @@ TEST_CASE("a wait after the work takes the access", "[unit][host_guards]") {
   const Address device = bed.malloc(1000);
   void* buffer = bed.host(1000);
   void* other = bed.host(1000);
-  bed.pinned->rest_guarded();
+  bed.pinned->sampler()->waited();
   std::memset(buffer, 7, 1000);
   bed.copy_from(buffer, stream, device, 1000);
   bed.free_host(buffer);
-  bed.pinned->rest_guarded();
+  bed.pinned->sampler()->waited();
   CHECK(readable(at(buffer)));
   sim::run_all();
-  bed.pinned->rest_guarded();
+  bed.pinned->sampler()->waited();
   CHECK_FALSE(readable(at(buffer)));
   CHECK(readable(at(other)));
   const auto calls = sim::count_all();
-  bed.pinned->rest_guarded();
+  bed.pinned->sampler()->waited();
   CHECK(sim::count_all() == calls);  // nobody waits
   bed.free_host(other);
   bed.free(device);
@@ -309,6 +309,6 @@ TEST_CASE("a buffer is freed behind the streams that were named", "[unit][host_g
   bed.release(buffer);
   CHECK(readable(at(buffer)));
   sim::run_all();
-  bed.pinned->rest_guarded();
+  bed.pinned->sampler()->waited();
   CHECK_FALSE(readable(at(buffer)));
 }

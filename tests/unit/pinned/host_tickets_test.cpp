@@ -28,8 +28,8 @@ struct Tickets : Bed {
   }
 
   bool passed(std::uint64_t ticket) {
-    WorkInFlight(*allocator).poll_tickets();
-    return WorkInFlight(*allocator).tickets_passed() >= ticket;
+    WorkInFlight(*allocator).tickets().poll();
+    return WorkInFlight(*allocator).tickets().passed() >= ticket;
   }
 
   void destroy(CUcontext context) {
@@ -51,7 +51,7 @@ TEST_CASE("an idle process has passed every ticket", "[unit][host_tickets]") {
   CHECK(ticket != 0);
   CHECK_FALSE(bed.passed(ticket));
   sim::run_all();
-  CHECK(WorkInFlight(*bed.allocator).tickets_passed() < ticket);  // nobody has asked
+  CHECK(WorkInFlight(*bed.allocator).tickets().passed() < ticket);  // nobody has asked
   CHECK(bed.passed(ticket));
   CHECK(WorkInFlight(*bed.allocator).idle());
   CHECK(bed.take() == 0);
@@ -138,10 +138,10 @@ TEST_CASE("a wait ends with the ticket's own work", "[unit][host_tickets]") {
   bed.launch(t);
   const auto after = sim::last_op(t);
   sim::hold(t);
-  CHECK(WorkInFlight(*bed.allocator).wait_for_ticket(ticket).ok());
+  CHECK(WorkInFlight(*bed.allocator).tickets().wait(ticket).ok());
   CHECK(sim::complete(before));
   CHECK_FALSE(sim::complete(after));
-  CHECK(WorkInFlight(*bed.allocator).tickets_passed() >= ticket);
+  CHECK(WorkInFlight(*bed.allocator).tickets().passed() >= ticket);
   sim::release(t);
 }
 
