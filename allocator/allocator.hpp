@@ -16,8 +16,6 @@
 #include "allocator/submission_kind.hpp"
 
 #include <optional>
-#include <span>
-#include <string_view>
 
 namespace custash {
 
@@ -25,7 +23,6 @@ class ContextUsers;
 class MemoryLimits;
 class Sampler;
 class SleepGate;
-struct HostUse;
 
 // Not 0: another try at the allocation is worth it.
 using OutOfMemoryHook = int (*)(int device, std::size_t bytes, void* data);
@@ -75,15 +72,6 @@ class Allocator {
   // free. INVALID_VALUE when the address is not a live block of ours.
   Status record_stream(Address address, CUstream stream, NullStream null);
 
-  // ---- Submissions, see submission.hpp.
-
-  // The program asked for a device pointer to host memory or allocated managed memory: from now
-  // on any kernel's effect may be visible to the host. `call` is named in the log, once.
-  // Unnamed: kernels reach the memory without an address in their parameters.
-  enum class Reach { Addressed, Unnamed };
-  void kernels_become_host_visible(std::string_view call, Reach reach = Reach::Addressed);
-  [[nodiscard]] bool kernels_host_visible() const;
-
   // ---- Stream captures, see graph_memory.hpp. How many go on, in all contexts.
   [[nodiscard]] std::uint32_t captures_open() const;
 
@@ -105,9 +93,6 @@ class Allocator {
   void context_gone(CUcontext context);       // call after it: returns VMM pages that survive
   void peer_access_enabled(CUcontext owner,
                            CUcontext accessor);  // accessor may now read owner's memory
-  // A copy of `context` will name these addresses, by a way that is no submission: a graph's
-  // node.
-  void let_copies_reach(CUcontext context, Address first, Address second);
 
   // ---- Releasing.
 
@@ -151,7 +136,7 @@ class Allocator {
   SleepGate& sleep_gate();
 
   // For the other headers of the facade: registry.hpp defines it.
-  State& state() { return *state_; }
+  State& state() const { return *state_; }
 
  private:
   const Driver& driver_;

@@ -83,7 +83,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
   if (home != context) {
     ContextCache* its = cache(home);
     Lock lock(mutex);
-    if (its != nullptr) greens[context] = its;
+    if (its != nullptr) greens_[context] = its;
     return its;
   }
   auto* made = new ContextCache({driver,
@@ -102,7 +102,7 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
   limits.apply_options(device);
   {
     Lock lock(mutex);
-    const auto [it, inserted] = caches.emplace(context, made);
+    const auto [it, inserted] = caches_.emplace(context, made);
     if (!inserted) {
       delete made;  // another thread was first; no other thread has seen ours
       return it->second;
@@ -118,10 +118,10 @@ ContextCache* Allocator::State::make_cache(CUcontext context) {
 
 ContextCache* Allocator::State::known(CUcontext context) {
   Lock lock(mutex);
-  const auto it = caches.find(context);
-  if (it != caches.end()) return it->second;
-  const auto green = greens.find(context);
-  return green == greens.end() ? nullptr : green->second;
+  const auto it = caches_.find(context);
+  if (it != caches_.end()) return it->second;
+  const auto green = greens_.find(context);
+  return green == greens_.end() ? nullptr : green->second;
 }
 
 // The primary context, of which a stream's green context is a part; else `context`, the
@@ -185,14 +185,14 @@ std::array<ContextCache*, 2> Allocator::State::others(const ContextCache& self,
 std::vector<ContextCache*> Allocator::State::all() {
   Lock lock(mutex);
   std::vector<ContextCache*> out;
-  for (const auto& [context, cache] : caches)
+  for (const auto& [context, cache] : caches_)
     out.push_back(cache);
   return out;
 }
 
-std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches) {
+std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches_) {
   std::vector<Timeline*> out;
-  for (ContextCache* cache : caches)
+  for (ContextCache* cache : caches_)
     out.push_back(&cache->timeline());
   return out;
 }
@@ -210,11 +210,11 @@ std::vector<ContextCache*> Allocator::State::on_device(CUdevice device) {
 
 void Allocator::State::count_contexts() {
   std::vector<CUdevice> devices;
-  for (const auto& [context, cache] : caches)
+  for (const auto& [context, cache] : caches_)
     devices.push_back(cache->device());
   std::sort(devices.begin(), devices.end());
   contexts.store(static_cast<std::uint32_t>(devices.size()));
-  only.store(caches.size() == 1 ? caches.begin()->second : nullptr);
+  only.store(caches_.size() == 1 ? caches_.begin()->second : nullptr);
   device_shared.store(std::adjacent_find(devices.begin(), devices.end()) != devices.end());
 }
 
@@ -257,13 +257,38 @@ Status Allocator::State::wait_for_others(ContextCache& cache) {
 
 ContextCache* Allocator::State::remove(CUcontext context) {
   Lock lock(mutex);
-  const auto it = caches.find(context);
-  if (it == caches.end()) return nullptr;
+  const auto it = caches_.find(context);
+  if (it == caches_.end()) return nullptr;
   ContextCache* found = it->second;
-  caches.erase(it);
-  std::erase_if(greens, [&](const auto& green) { return green.second == found; });
+  caches_.erase(it);
+  std::erase_if(greens_, [&](const auto& green) { return green.second == found; });
   count_contexts();
   return found;
+}
+
+Captures::Numbers Allocator::State::doom(CUcontext context, ContextCache& cache) {
+  Captures::Numbers ends;
+  Lock lock(mutex);
+  std::erase_if(open_captures, [&](const OpenCapture& open) {
+    if (open.timeline != &cache.timeline()) return false;
+    ends.push_back(open.number);
+    return true;
+  });
+  captures_open.fetch_sub(static_cast<std::uint32_t>(ends.size()));
+  doomed_.emplace_back(context, &cache);
+  return ends;
+}
+
+ContextCache* Allocator::State::take_doomed(CUcontext context) {
+  Lock lock(mutex);
+  const auto it = std::find_if(doomed_.begin(), doomed_.end(), [&](const auto& entry) {
+    return entry.first == context;
+  });
+  if (it == doomed_.end()) return nullptr;
+  ContextCache* const cache = it->second;
+  doomed_.erase(it);
+  retired_.push_back(cache);
+  return cache;
 }
 
 void Allocator::State::count_ended(ContextCache& cache, const DeviceStats& of_device) {

@@ -124,13 +124,15 @@ struct Allocator::State {
   [[nodiscard]] bool others_are_at_work(ContextCache& cache);
   Status wait_for_others(ContextCache& cache);
   static bool others_idle(void* state, ContextCache& self, Unseen unseen);  // see CacheShared
-  void count_contexts() REQUIRES(mutex);
   std::vector<ContextCache*> all();
   std::vector<Timeline*> timelines();
   std::vector<ContextCache*> on_device(CUdevice device);
   void green_destroyed(CUcontext context);
   void count_ended(ContextCache& cache, const DeviceStats& of_device);
   ContextCache* remove(CUcontext context);  // null when unknown
+  // Between destroyed and gone. Doom ends the captures of the context, and returns them.
+  Captures::Numbers doom(CUcontext context, ContextCache& cache);
+  ContextCache* take_doomed(CUcontext context);  // null when unknown
 
   void new_epoch() { epoch.store(next_epoch.fetch_add(1)); }
 
@@ -158,15 +160,8 @@ struct Allocator::State {
   std::atomic<ContextCache*> only{nullptr};  // where there is one context
   std::atomic<bool> device_shared{false};    // two contexts on one device
   Mutex mutex{LockRank::Registry};
-  std::unordered_map<CUcontext, ContextCache*> caches GUARDED_BY(mutex);
-  std::unordered_map<CUcontext, ContextCache*> greens GUARDED_BY(mutex);  // of their primaries
-  // Between destroyed and gone, in that order: the driver may give a handle again before the
-  // last context that had it is known to be gone.
-  std::vector<std::pair<CUcontext, ContextCache*>> doomed GUARDED_BY(mutex);
   // By device: what contexts did that have ended.
   std::unordered_map<CUdevice, DeviceStats> ended GUARDED_BY(mutex);
-  // Their contexts are gone; the map may be read.
-  std::vector<ContextCache*> retired GUARDED_BY(mutex);
 
   Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
   Bytes (*deep_trim)(State& state, CUdevice device, Nanoseconds patience) = nullptr;
@@ -181,6 +176,17 @@ struct Allocator::State {
   void close_capture(const StreamName& stream, const void* graph);  // null: none was made
   std::vector<OpenCapture> open_captures GUARDED_BY(mutex);
   std::atomic<std::uint32_t> captures_open{0};
+
+ private:
+  void count_contexts() REQUIRES(mutex);
+
+  std::unordered_map<CUcontext, ContextCache*> caches_ GUARDED_BY(mutex);
+  std::unordered_map<CUcontext, ContextCache*> greens_ GUARDED_BY(mutex);  // of their primaries
+  // Between destroyed and gone, in that order: the driver may give a handle again before the
+  // last context that had it is known to be gone.
+  std::vector<std::pair<CUcontext, ContextCache*>> doomed_ GUARDED_BY(mutex);
+  // Their contexts are gone; the map may be read.
+  std::vector<ContextCache*> retired_ GUARDED_BY(mutex);
 };
 
 }  // namespace custash

@@ -164,8 +164,8 @@ Submission::~Submission() {
   done(CUDA_SUCCESS);
 }
 
-bool Allocator::kernels_host_visible() const {
-  return state_->kernels_visible.load();
+bool Submission::kernels_host_visible(const Allocator& core) {
+  return core.state().kernels_visible.load();
 }
 
 Position Submission::order_wanted(Allocator& core, CUstream stream, NullStream null) {
@@ -185,9 +185,12 @@ void Submission::order_given(Allocator& core, CUstream stream, NullStream null, 
     atomic_max(place.stream_state->in_full_order, owed);
 }
 
-void Allocator::kernels_become_host_visible(std::string_view call, Reach reach) {
-  if (reach == Reach::Unnamed) state_->any_kernel_visible.store(true);
-  if (state_->kernels_visible.exchange(true)) return;
+void Submission::kernels_become_host_visible(Allocator& core,
+                                             std::string_view call,
+                                             Reach reach) {
+  Allocator::State& state = core.state();
+  if (reach == Reach::Unnamed) state.any_kernel_visible.store(true);
+  if (state.kernels_visible.exchange(true)) return;
   log(LogLevel::Info,
       "event=kernels_host_visible call=" + std::string(call) +
           " effect=\"frees wait for kernels from now on; free:parameters lets more of them go\"");
@@ -225,23 +228,13 @@ void Allocator::context_destroyed(CUcontext context) {
   state_->count_ended(*cache, all);
   cache->timeline().events().users().close();
   // It can no longer be put to sleep or woken.
-  if (PageContents& contents = cache->sleeping_pages().contents(); contents.reserved() != 0) {
+  if (PageContents& contents = cache->still_pages().sleeping.contents();
+      contents.reserved() != 0) {
     const CurrentContext current(driver_, context);
     contents.give_up(state_->sleeping.store(), 0);
   }
   cache->abandon();
-  Captures::Numbers ended;
-  {
-    Lock lock(state_->mutex);
-    std::erase_if(state_->open_captures, [&](const State::OpenCapture& open) {
-      const bool ends = open.timeline == &cache->timeline();
-      if (ends) ended.push_back(open.number);
-      return ends;
-    });
-    state_->captures_open.fetch_sub(static_cast<std::uint32_t>(ended.size()));
-    state_->doomed.emplace_back(context, cache);
-  }
-  for (const Captures::Number number : ended) {
+  for (const Captures::Number number : state_->doom(context, *cache)) {
     state_->gate.capture_ended();
     state_->release(state_->captures.ended(number, nullptr));
   }
@@ -250,24 +243,15 @@ void Allocator::context_destroyed(CUcontext context) {
 void Allocator::State::green_destroyed(CUcontext context) {
   {
     Lock lock(mutex);
-    greens.erase(context);
+    greens_.erase(context);
   }
   for (ContextCache* cache : all())
     cache->stream_ends().green_destroyed(context);
 }
 
 void Allocator::context_gone(CUcontext context) {
-  ContextCache* cache = nullptr;
-  {
-    Lock lock(state_->mutex);
-    const auto it = std::find_if(state_->doomed.begin(),
-                                 state_->doomed.end(),
-                                 [&](const auto& entry) { return entry.first == context; });
-    if (it == state_->doomed.end()) return;
-    cache = it->second;
-    state_->doomed.erase(it);
-    state_->retired.push_back(cache);
-  }
+  ContextCache* const cache = state_->take_doomed(context);
+  if (cache == nullptr) return;
   cache->timeline().events().end();
   cache->return_surviving_pages();
 }
@@ -291,10 +275,14 @@ void Submission::will_touch(Allocator& core,
     pay_for(owners, place.stream_state->stream);
 }
 
-void Allocator::let_copies_reach(CUcontext context, Address first, Address second) {
-  ContextCache* cache = context == nullptr ? nullptr : state_->cache(context);
-  if (cache != nullptr && state_->contexts.load() > 1)
-    reach(cache->device(), state_->others(*cache, first, second));
+void Submission::let_copies_reach(Allocator& core,
+                                  CUcontext context,
+                                  Address first,
+                                  Address second) {
+  Allocator::State& state = core.state();
+  ContextCache* cache = context == nullptr ? nullptr : state.cache(context);
+  if (cache != nullptr && state.contexts.load() > 1)
+    reach(cache->device(), state.others(*cache, first, second));
 }
 
 void Allocator::peer_access_enabled(CUcontext owner, CUcontext accessor) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <cuda.h>
@@ -60,6 +61,22 @@ class Submission {
                          CUstream stream,
                          NullStream null,
                          std::span<const CUdeviceptr> addresses);
+
+  // A copy of `context` will name these addresses, by a way that is no submission: a graph's
+  // node.
+  static void let_copies_reach(Allocator& core,
+                               CUcontext context,
+                               Address first,
+                               Address second);
+
+  // The program asked for a device pointer to host memory or allocated managed memory: from now
+  // on any kernel's effect may be visible to the host. `call` is named in the log, once.
+  // Unnamed: kernels reach the memory without an address in their parameters.
+  enum class Reach { Addressed, Unnamed };
+  static void kernels_become_host_visible(Allocator& core,
+                                          std::string_view call,
+                                          Reach reach = Reach::Addressed);
+  static bool kernels_host_visible(const Allocator& core);
 
   // A programmatic dependent launch may begin before the kernel in front of it has ended, so
   // that the order of its own stream is no fence. A position: memory is owed that rests on this

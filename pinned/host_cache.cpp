@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostCache: allocations, and releasing memory. Frees are in host_cache_frees.cpp, queries in
-// host_cache_queries.cpp.
+// HostCache: allocations. Frees and queries are in host_cache_frees.cpp.
 #include "pinned/host_cache.hpp"
 
 #include "allocator/base/atomic_max.hpp"
@@ -80,7 +79,7 @@ HostPool& HostCache::pool_for(const HostRequest& request) {
 void* HostCache::hand_out(Block* block, const HostRequest& request) {
   CUSTASH_ASSERT(block->state == BlockState::Used && block->size >= request.bytes);
   CUSTASH_ASSERT(HostPool::of(*block).serves(request) && !block->marks.any());
-  CUSTASH_ASSERT(inside(block->address));
+  CUSTASH_ASSERT(may_own(block->address));
   block->requested = request.bytes;
   block->buffer_id = next_buffer_id_++;
   stats_.requested_bytes.increase(static_cast<std::int64_t>(request.bytes));
@@ -148,12 +147,11 @@ bool HostCache::wait_for_limbo(CUcontext only) {
     }
   }
   if (!any) return false;
-  // Buffers behind named streams have no ticket: then this waits for everything.
-  if (named)
-    WorkInFlight(allocator_)
-        .take_ticket(nullptr, &ticket)
-        .ignore();                                           // a broken context runs nothing
-  WorkInFlight(allocator_).tickets().wait(ticket).ignore();  // unfinished buffers stay in limbo
+  // Buffers behind named streams have no ticket: then this waits for everything. A broken
+  // context runs nothing, and unfinished buffers stay in limbo.
+  WorkInFlight work(allocator_);
+  if (named) work.take_ticket(nullptr, &ticket).ignore();
+  work.tickets().wait(ticket).ignore();
   poll();
   return true;
 }
@@ -252,7 +250,7 @@ Status HostCache::obtain(const HostRequest& request, Bytes size, HostMemoryRange
   }
   // The ladder: release free segments, those of buffers that have become safe too. Then release
   // device memory, since its page tables take host memory.
-  if (relieve()) status = try_once();
+  if (reclaim_.relieve()) status = try_once();
   if (is_memory(status) && allocator_.relieve(request.context)) status = try_once();
   return status;
 }
@@ -275,31 +273,12 @@ void HostCache::poll() {
   streams_.poll();
 }
 
-Status HostCache::empty() {
-  poll();
-  std::size_t returned = 0;
-  return reclaim_.give_back(HostReclaim::kForEver, &returned);
-}
-
-bool HostCache::relieve() {
-  std::size_t returned = 0;
-  poll();
-  // Only what was released counts.
-  reclaim_.give_back(HostReclaim::kForEver, &returned).ignore();
-  return returned != 0;
-}
-
 // Work of other contexts may still use this context's freed buffers. Without custash the
 // program has waited for that work at the free.
 void HostCache::context_destroyed(CUcontext context) {
   if (holds(Rule::a_context_ends_after_its_buffers_use)) wait_for_limbo(context);
   while (!reclaim_.forget_pools(context))
     std::this_thread::yield();  // a segment of it is being released
-}
-
-bool HostCache::inside(Address address) const {
-  return address >= lowest_.load(std::memory_order_relaxed) &&
-         address < highest_.load(std::memory_order_relaxed);
 }
 
 }  // namespace custash

@@ -68,19 +68,18 @@ class HostCache {
   // `stream` uses the buffer.
   Status record_stream(void* buffer, CUstream stream, NullStream null);
 
-  // Releases every wholly free segment; waits for the device where the driver does.
-  Status empty();
-  // Host memory is short elsewhere. True when a segment was released.
-  bool relieve();
-
   void context_destroyed(CUcontext context);  // before the driver's call
 
-  HostReclaim& reclaim() { return reclaim_; }  // for what idles, and after the end of a context
+  // Releases what is free, and what idles. Also for the end of a context.
+  HostReclaim& reclaim() { return reclaim_; }
 
   Ownership find(Address address, HostBlockInfo* info);
 
   // Without a lock. If it is false, find() returns Foreign.
-  bool may_own(const void* host) const { return inside(reinterpret_cast<Address>(host)); }
+  [[nodiscard]] bool may_own(Address address) const {
+    return address >= lowest_.load(std::memory_order_relaxed) &&
+           address < highest_.load(std::memory_order_relaxed);
+  }
 
   bool overlaps(Address address, Bytes bytes);
   // Whether the address is in one of the sampler's segments or guards one.
@@ -113,7 +112,6 @@ class HostCache {
   void log_refused(Bytes bytes);
   std::optional<Status> begin_free(void* buffer, Block** out);
   Status finish_free(Block* block);
-  bool inside(Address address) const;
 
   const Driver& driver_;
   const Config& config_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// HostCache: frees.
+// HostCache: frees and queries.
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/order/event.hpp"
@@ -7,6 +7,7 @@
 #include "pinned/host_cache.hpp"
 #include "pinned/host_pool.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace custash {
@@ -20,7 +21,7 @@ Block* HostCache::owned(Address start) {
 // On success only the caller may touch the block. An error says why it cannot be freed.
 std::optional<Status> HostCache::begin_free(void* buffer, Block** out) {
   const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address)) return std::nullopt;
+  if (!may_own(address)) return std::nullopt;
   {
     Lock lock(mutex_);
     if (Block* block = *out = owned(address)) {
@@ -58,7 +59,7 @@ std::optional<Status> HostCache::free(void* buffer) {
 
 bool HostCache::try_free(void* buffer) {
   const auto address = reinterpret_cast<Address>(buffer);
-  if (!inside(address) || sampler_ != nullptr) return false;
+  if (!may_own(address) || sampler_ != nullptr) return false;
   WorkInFlight work(allocator_);
   const bool idle = work.idle() || !holds(Rule::quick_frees_of_buffers_are_idle);
   Block* block = nullptr;
@@ -112,6 +113,72 @@ std::optional<Status> HostCache::free_behind_streams(void* buffer) {
   if (sampler_ != nullptr) sampler_->freed_behind_streams();
   streams_.put_behind(lock, std::move(leaving));
   return Status();
+}
+
+// ---- Queries.
+
+Ownership HostCache::find(Address address, HostBlockInfo* info) {
+  if (!may_own(address)) return Ownership::Foreign;
+  Lock lock(mutex_);
+  for (const auto& each : pools_) {
+    const HostSegment* segment = each->segment_in(address, address + 1);
+    if (segment == nullptr) continue;
+    const Block* block = segment->used.find_last(address);
+    if (block == nullptr || block->state != BlockState::Used ||
+        address - block->address >= block->requested)
+      return Ownership::Cached;
+    if (info != nullptr) {
+      *info = {block->address,
+               block->requested,
+               each->flags | static_cast<unsigned>(CU_MEMHOSTALLOC_DEVICEMAP),
+               block->requested <= 1_MiB,
+               block->buffer_id,
+               each->sizes == HostSizes::Apart};
+    }
+    return Ownership::Live;
+  }
+  return Ownership::Foreign;
+}
+
+bool HostCache::overlaps(Address address, Bytes bytes) {
+  Lock lock(mutex_);
+  return std::any_of(pools_.begin(), pools_.end(), [&](const auto& each) {
+    return each->segment_in(address, address + bytes) != nullptr;
+  });
+}
+
+bool HostCache::guards(Address address) {
+  Lock lock(mutex_);
+  for (const auto& pool : pools_)
+    if (pool->sizes == HostSizes::Apart)
+      for (const auto& [base, segment] : pool->segments())
+        if (segment.memory.is_around(address)) return true;
+  return false;
+}
+
+HostStats HostCache::stats() {
+  poll();
+  HostStats out;
+  {
+    Lock lock(mutex_);
+    for (const auto& each : pools_)
+      each->drain(WorkInFlight(allocator_).tickets().passed(), driver_.now());
+    out = stats_;
+    if (sampler_ != nullptr) sampler_->count(lock, &out);
+  }
+  if (sampler_ != nullptr) sampler_->tell();
+  return out;
+}
+
+void HostCache::reset_peak_stats() {
+  Lock lock(mutex_);
+  stats_.reset_peaks();
+}
+
+bool HostCache::validate() {
+  Lock lock(mutex_);
+  return std::all_of(
+      pools_.begin(), pools_.end(), [](const auto& each) { return each->validate(); });
 }
 
 }  // namespace custash

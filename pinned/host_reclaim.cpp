@@ -12,6 +12,7 @@
 #include <utility>
 
 namespace custash {
+
 namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
@@ -19,6 +20,19 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr Bytes kAtOnce = 256_MiB;
 
 }  // namespace
+
+Status HostReclaim::empty(std::size_t* returned) {
+  WorkInFlight(parts_.allocator).tickets().poll();
+  parts_.streams.poll();
+  std::size_t unasked = 0;
+  return give_back(kForEver, returned == nullptr ? &unasked : returned);
+}
+
+bool HostReclaim::relieve() {
+  std::size_t returned = 0;
+  empty(&returned).ignore();  // only what was released counts
+  return returned != 0;
+}
 
 Status HostReclaim::give_back(Nanoseconds idle_before,
                               std::size_t* returned,

@@ -20,6 +20,10 @@ class HostReclaim {
 
   explicit HostReclaim(const HostParts& parts) : parts_(parts) {}
 
+  // Releases every wholly free segment; waits for the device where the driver does.
+  Status empty(std::size_t* returned = nullptr) EXCLUDES(parts_.mutex);
+  // Host memory is short elsewhere. True when a segment was released.
+  bool relieve() EXCLUDES(parts_.mutex);
   // Releases the wholly free segments that have been idle since before `idle_before`.
   // No more once `most` bytes are on their way.
   Status give_back(Nanoseconds idle_before,

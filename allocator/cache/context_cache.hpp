@@ -98,8 +98,6 @@ class ContextCache {
 
   PeerGrants& peer_grants() { return grants_; }
 
-  SleepingPages& sleeping_pages() { return still_.sleeping; }
-
   StillPages& still_pages() { return still_; }
 
   CacheReport& report() { return report_; }

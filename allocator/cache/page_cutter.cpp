@@ -3,6 +3,7 @@
 
 #include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/heap/page_cut.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -24,7 +25,7 @@ void PageCutter::each_page(Visit visit) {
           while (block != nullptr && block->end() <= address)
             block = block->next;
           if (block == nullptr || page.sleep != PageSleep::Awake) continue;
-          const Bytes dead = Arena::dead_bytes(block, page, passed);
+          const Bytes dead = dead_bytes(block, page, passed);
           if (worth_cutting(dead, page)) visit(*arena, block, page, dead);
         }
       }

@@ -6,7 +6,7 @@
 #include "allocator/cache/segments.hpp"
 #include "allocator/cache/stale_pages.hpp"
 #include "allocator/cache/thread_caches.hpp"
-#include "allocator/heap/trim_request.hpp"
+#include "allocator/heap/arena.hpp"
 
 #include <atomic>
 #include <utility>

@@ -4,6 +4,7 @@
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
+#include "allocator/heap/page_cut.hpp"
 #include "allocator/heap/pool.hpp"
 #include "allocator/heap/size_policy.hpp"
 
@@ -40,7 +41,7 @@ Bytes SleepingPages::contents_of_pages() {
   Bytes sum = 0;
   SleepSums counted;
   each_page(&counted, [&](Arena&, Block* block, const Page& page) {
-    for (const PageCut::Contents& each : Arena::keep_whole(block, page).contents)
+    for (const PageCut::Contents& each : PageCut::whole(block, page).contents)
       sum += each.bytes;
   });
   return sum;
@@ -85,9 +86,9 @@ bool SleepingPages::choose(MappedMemory* mapped, SleepSums* sums) {
   each_page(&mine, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
     leaving_.emplace_back();
     PageCut& cut = leaving_.back();
-    cut = worth_cutting(Arena::dead_bytes(block, page, passed), page)
+    cut = worth_cutting(dead_bytes(block, page, passed), page)
               ? arena.open_cut(block, page, passed)
-              : Arena::keep_whole(block, page);
+              : PageCut::whole(block, page);
     cut.segment->pages.at(page.address).sleep = PageSleep::Busy;
     add(cut, &mine);
   });

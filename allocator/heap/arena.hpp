@@ -11,7 +11,6 @@
 #include "allocator/heap/holes.hpp"
 #include "allocator/heap/segment.hpp"
 #include "allocator/heap/size_policy.hpp"
-#include "allocator/heap/trim_request.hpp"
 
 #include <vector>
 
@@ -32,6 +31,18 @@ struct PageReturn {
 struct PageMove {
   Arena* from = nullptr;
   PageReturn item;
+};
+
+// When to free segments of plain memory, since cuMemFree waits for the device: now, only while
+// the device is idle, or not at all.
+enum class PlainTrim { Now, WhenIdle, No };
+
+// The memory to return to the driver.
+struct TrimRequest {
+  Bytes bytes = ~0ULL;     // enough; pages are whole, so it may be more
+  bool idle_only = false;  // only blocks that were free at the age() call before last
+  PlainTrim plain = PlainTrim::WhenIdle;
+  const Aliases* aliases = nullptr;  // pages that must not be returned
 };
 
 struct PageCut;
@@ -124,13 +135,9 @@ class Arena {
   PageReturn take_left(Block* inside, const Page& page);
   void take_left(Segment* segment);
 
-  // ---- Cutting pages (PageCut). `first`: the block in which the page begins. What of the page
-  // is free, in whole pieces of kPageBytes.
-  static Bytes dead_bytes(const Block* first, const Page& page, Position passed);
-  // Takes these pieces out of the free blocks. The page stays as it is.
+  // ---- Cutting pages. Takes the dead bytes of a page (see PageCut) out of the free blocks.
+  // The page stays as it is.
   PageCut open_cut(Block* first, const Page& page, Position passed);
-  // A cut that leaves nothing out.
-  static PageCut keep_whole(Block* first, const Page& page);
   // The parts are mapped in place of the page now.
   void close_cut(PageCut& cut);
   void abandon_cut(const PageCut& cut, Position passed);

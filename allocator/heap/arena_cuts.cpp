@@ -38,7 +38,7 @@ void add_contents(const Block& block, const Page& page, std::vector<PageCut::Con
 
 }  // namespace
 
-Bytes Arena::dead_bytes(const Block* first, const Page& page, Position passed) {
+Bytes dead_bytes(const Block* first, const Page& page, Position passed) {
   Bytes sum = 0;
   for (const Block* block = first;
        block != nullptr && block->address < page.address + page.size;
@@ -49,7 +49,7 @@ Bytes Arena::dead_bytes(const Block* first, const Page& page, Position passed) {
   return sum;
 }
 
-PageCut Arena::keep_whole(Block* first, const Page& page) {
+PageCut PageCut::whole(Block* first, const Page& page) {
   PageCut cut{.segment = first->segment, .page = page, .parts = {page}};
   const Address end = page.address + page.size;
   for (const Block* block = first; block != nullptr && block->address < end;
@@ -59,7 +59,7 @@ PageCut Arena::keep_whole(Block* first, const Page& page) {
 }
 
 PageCut Arena::open_cut(Block* first, const Page& page, Position passed) {
-  PageCut cut = keep_whole(first, page);
+  PageCut cut = PageCut::whole(first, page);
   cut.parts.clear();
   CUSTASH_ASSERT(page.size % kPageBytes == 0 && page.address % kPageBytes == 0);
   CUSTASH_ASSERT(cut.segment->arena == this && cut.segment->kind == SegmentKind::Range);

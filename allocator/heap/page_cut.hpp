@@ -4,6 +4,7 @@
 #pragma once
 
 #include "allocator/heap/page.hpp"
+#include "allocator/order/position.hpp"
 
 #include <map>
 #include <vector>
@@ -19,6 +20,9 @@ struct PageCut {
     Address address = 0;
     Bytes bytes = 0;
   };
+
+  // A cut that leaves nothing out. `first`: the block in which the page begins.
+  static PageCut whole(Block* first, const Page& page);
 
   Segment* segment = nullptr;
   Page page;                // the large one
@@ -38,6 +42,9 @@ struct PageCut {
 
   [[nodiscard]] Bytes gain() const { return page.size - alive(); }
 };
+
+// What of the page is free, in whole pieces of kPageBytes.
+Bytes dead_bytes(const Block* first, const Page& page, Position passed);
 
 // Whether to cut a page with this many dead bytes. What is wholly dead a trim releases.
 inline bool worth_cutting(Bytes dead, const Page& page) {

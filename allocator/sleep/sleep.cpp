@@ -35,7 +35,7 @@ struct Attempt {
   ~Attempt() {
     if (chosen) {
       for (ContextCache* cache : still.caches())
-        cache->sleeping_pages().cancel();
+        cache->still_pages().sleeping.cancel();
     }
     still.open();
     store.stop();
@@ -72,7 +72,7 @@ std::string Attempt::run() {
   if (!why.empty()) return why;
   Bytes away = 0;
   for (ContextCache* cache : still.caches())
-    away += cache->sleeping_pages().bytes() + cache->still_pages().cutter.unmapped();
+    away += cache->still_pages().sleeping.bytes() + cache->still_pages().cutter.unmapped();
   still.leave_asleep(away);
   answer.standstill = still.lasts();
   return {};
@@ -81,9 +81,9 @@ std::string Attempt::run() {
 std::string Attempt::reserve() {
   std::string why;
   const bool done = still.each_chosen([&](ContextCache& cache) {
-    PageContents& contents = cache.sleeping_pages().contents();
+    PageContents& contents = cache.still_pages().sleeping.contents();
     const Bytes bytes =
-        cache.sleeping_pages().reserve_for(cache.sleeping_pages().needed(mapped_with(cache)));
+        cache.still_pages().sleeping.reserve_for(cache.still_pages().sleeping.needed(mapped_with(cache)));
     const Bytes more = bytes - std::min(bytes, contents.reserved());
     if (!store.has_room(more, &why)) return false;
     const RelaxedCapture relaxed(driver);
@@ -105,7 +105,7 @@ std::string Attempt::save() {
   chosen = true;
   bool fits = true;
   bool copied = still.each_chosen([&](ContextCache& cache) {
-    fits = cache.sleeping_pages().choose(mapped_with(cache), &answer.sums);
+    fits = cache.still_pages().sleeping.choose(mapped_with(cache), &answer.sums);
     return fits;
   });
   if (!fits) {
@@ -122,13 +122,13 @@ std::string Attempt::save() {
   }
   std::string why;
   copied = copied && still.each_chosen([&](ContextCache& cache) {
-    return cache.sleeping_pages().copy_out(store, &answer.sums, &why).ok();
+    return cache.still_pages().sleeping.copy_out(store, &answer.sums, &why).ok();
   });
   if (!copied) return why.empty() ? "the driver refuses to copy" : why;
   if (still.disturbed()) return "the program has submitted work meanwhile";
   chosen = false;
   for (ContextCache* cache : still.caches())
-    cache->sleeping_pages().give_back(mapped, &answer.sums);
+    cache->still_pages().sleeping.give_back(mapped, &answer.sums);
   return {};
 }
 
@@ -206,7 +206,7 @@ Bytes Sleep::asleep_bytes(int device) const {
   Bytes sum = 0;
   if (state_.sleep_gate.closed()) {
     for (ContextCache* cache : state_.on_device(device))
-      sum += cache->sleeping_pages().bytes();
+      sum += cache->still_pages().sleeping.bytes();
   }
   return sum;
 }

@@ -61,9 +61,6 @@ class Sleep {
   Allocator::State& state_;
 };
 
-// The message for the answer of Sleep::wake if it is not 0.
-std::string changed_text(Bytes changed);
-
 // The process stays awake while one lives: around a call that needs the mapping of its memory.
 // Not around a submission, which has a way of its own.
 class KeepAwake {

@@ -46,12 +46,12 @@ Status bring_back(Allocator::State& state, std::string* why, ContextCache** shor
     living.add(state.all());
     woken = each([](ContextCache& cache) {
       const Status mended = cache.still_pages().cutter.mend();
-      return mended.ok() ? cache.sleeping_pages().make() : mended;
+      return mended.ok() ? cache.still_pages().sleeping.make() : mended;
     });
     if (woken.ok())
       woken = each([&](ContextCache& cache) {
-        return cache.sleeping_pages().any()
-                   ? cache.sleeping_pages().wake(
+        return cache.still_pages().sleeping.any()
+                   ? cache.still_pages().sleeping.wake(
                          state.sleeping.store(), state.sleeping.mapped(), why)
                    : Status();
       });
@@ -61,7 +61,7 @@ Status bring_back(Allocator::State& state, std::string* why, ContextCache** shor
   if (woken.ok()) return woken;
   for (ContextCache* cache : living.caches()) {
     const CurrentContext current(state.driver, cache->context());
-    cache->sleeping_pages().unmake();
+    cache->still_pages().sleeping.unmake();
   }
   return woken;
 }
@@ -84,8 +84,8 @@ void shrink_saved(Allocator::State& state) {
   visit_living(state.all(), [&](ContextCache& cache) {
     const CurrentContext current(state.driver, cache.context());
     const RelaxedCapture relaxed(state.driver);
-    cache.sleeping_pages().contents().give_up(state.sleeping.store(),
-                                              state.sleeping.store().keeps());
+    cache.still_pages().sleeping.contents().give_up(state.sleeping.store(),
+                                                    state.sleeping.store().keeps());
   });
 }
 

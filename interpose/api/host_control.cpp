@@ -74,7 +74,7 @@ custash_status_t custash_host_record_stream(void* ptr, custash_stream_t stream) 
 }
 
 custash_status_t custash_host_empty_cache(void) {
-  return with_core([](Allocator&) { return translate(process::pinned().empty()); });
+  return with_core([](Allocator&) { return translate(process::pinned().reclaim().empty()); });
 }
 
 custash_status_t custash_host_memory_stats(custash_stat_t* stats, size_t* count) {

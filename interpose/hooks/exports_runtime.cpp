@@ -7,6 +7,7 @@
 #include "interpose/real/patched.hpp"
 // clang-format on
 #include "allocator/base/thread.hpp"
+#include "allocator/submission.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/hooks/pitches.hpp"
@@ -270,7 +271,7 @@ Error hook_host_alloc(void** out, std::size_t bytes, unsigned flags) noexcept {
   if (Allocator* const core = fast_core();
       core != nullptr && (flags & CU_MEMHOSTALLOC_DEVICEMAP) != 0)
     (void)quietly<hook_cuMemHostAlloc>(
-        [&] { return core->kernels_become_host_visible("cudaHostAlloc"), true; });
+        [&] { return Submission::kernels_become_host_visible(*core, "cudaHostAlloc"), true; });
   if (quietly<hook_cuMemHostAlloc>([&] { return allocate_pinned(out, bytes, flags); }))
     return kSuccess;
   return forward<Error(void**, std::size_t, unsigned)>(

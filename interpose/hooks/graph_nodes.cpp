@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // clang-format off: first, as it includes cuda.h without the renaming macros
+#include "allocator/submission.hpp"
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/graph_memory.hpp"
@@ -36,7 +37,7 @@ void note_change() {
 void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
   Allocator* const core = copy == nullptr ? nullptr : process::core();
   if (core != nullptr)
-    core->let_copies_reach(context, views::target(copy), views::source(copy));
+    Submission::let_copies_reach(*core, context, views::target(copy), views::source(copy));
   if (copy != nullptr && (copy->dstMemoryType == CU_MEMORYTYPE_HOST ||
                           copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED ||
                           (core != nullptr && views::of_copy(*core, copy) == views::Visible)))
@@ -47,7 +48,7 @@ void note_copy(const CUDA_MEMCPY3D* copy, CUcontext context) {
 void note_fill(const CUDA_MEMSET_NODE_PARAMS* fill, CUcontext context) {
   Allocator* const core = fill == nullptr ? nullptr : process::core();
   if (core == nullptr) return;
-  core->let_copies_reach(context, fill->dst, 0);
+  Submission::let_copies_reach(*core, context, fill->dst, 0);
   if (views::to(*core, fill->dst) == views::Visible) captures::add_host_visible_node();
 }
 

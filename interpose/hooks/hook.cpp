@@ -13,7 +13,7 @@ bool relieve(Allocator& core) noexcept {
   CUcontext context = nullptr;
   if (core.driver().ctx_get_current(&context) != CUDA_SUCCESS) return false;
   try {
-    const bool pinned = process::pinned().relieve();
+    const bool pinned = process::pinned().reclaim().relieve();
     if (context != nullptr) return core.relieve(context) || pinned;
     core.empty_all_caches();  // a context is being made, and no argument says for which device
     return true;

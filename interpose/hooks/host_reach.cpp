@@ -2,6 +2,7 @@
 // Memory that both a kernel and the host reach without a pointer to pinned memory: managed
 // variables, and pools in host memory.
 // clang-format off: first, as it includes cuda.h without the renaming macros
+#include "allocator/submission.hpp"
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/handlers.hpp"
@@ -15,7 +16,7 @@ namespace {
 CUresult note_variable(const char* symbol, CUresult result, const CUdeviceptr* out) {
   Allocator* const core = process::core();
   if (result == CUDA_SUCCESS && out != nullptr && core != nullptr &&
-      !core->kernels_host_visible() && views::is_shared_with_host(*out))
+      !Submission::kernels_host_visible(*core) && views::is_shared_with_host(*out))
     return views::note_host_pointer(symbol, result);
   return result;
 }

@@ -123,7 +123,7 @@ SubmissionKind of_kernel(const Allocator& core,
                          const void* function,
                          void** params,
                          void** extra) {
-  if (core.kernels_host_visible() && core.config().free_mode != FreeMode::Parameters)
+  if (Submission::kernels_host_visible(core) && core.config().free_mode != FreeMode::Parameters)
     return Hidden;
   const bool reached = pageable::is_reached(core.driver());
   switch (parameters::look(
@@ -138,9 +138,10 @@ SubmissionKind of_kernel(const Allocator& core,
   return Hidden;
 }
 
-CUresult note_host_pointer(const char* symbol, CUresult result, Allocator::Reach reach) {
+CUresult note_host_pointer(const char* symbol, CUresult result, Submission::Reach reach) {
   if (result != CUDA_SUCCESS || callers::is_library_of_nvidia(callers::current)) return result;
-  if (Allocator* const core = process::core()) core->kernels_become_host_visible(symbol, reach);
+  if (Allocator* const core = process::core())
+    Submission::kernels_become_host_visible(*core, symbol, reach);
   return result;
 }
 

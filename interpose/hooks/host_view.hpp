@@ -6,6 +6,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/submission.hpp"
 #include "interpose/process/captures.hpp"
 
 #include <cstddef>
@@ -78,7 +79,7 @@ inline bool is_address(CUmemorytype type) {
 // the call's result. Unnamed: kernels may reach it although no parameter holds an address.
 CUresult note_host_pointer(const char* symbol,
                            CUresult result,
-                           Allocator::Reach reach = Allocator::Reach::Unnamed);
+                           Submission::Reach reach = Submission::Reach::Unnamed);
 
 template <typename Copy>
 Address target(const Copy* copy) {

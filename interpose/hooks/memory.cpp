@@ -2,6 +2,7 @@
 // Plain device memory, and calls after which the host may see the device's work. The driver
 // answers zero sizes, null pointers and all memory that is not ours.
 // clang-format off: first, as it includes cuda.h without the renaming macros
+#include "allocator/submission.hpp"
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/counters/passed.hpp"
@@ -86,7 +87,7 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real,
     passed::table().count(passed::Kind::Managed, bytes);
   if (result == CUDA_SUCCESS && out != nullptr)
     host_ranges::add(reinterpret_cast<const void*>(*out), bytes);
-  return views::note_host_pointer("cuMemAllocManaged", result, Allocator::Reach::Addressed);
+  return views::note_host_pointer("cuMemAllocManaged", result, Submission::Reach::Addressed);
 }
 
 CUresult library_get_managed(Real<CUdeviceptr*, Count*, void*, const char*> real,

@@ -2,6 +2,7 @@
 // Pinned host memory. The driver answers unusual sizes and flags, null pointers and all memory
 // that is not ours. Queries about a buffer of ours must not show the segment that holds it.
 // clang-format off: first, as it includes cuda.h without the renaming macros
+#include "allocator/submission.hpp"
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/base/scope.hpp"
@@ -122,7 +123,7 @@ CUresult host_get_device_pointer(Real<CUdeviceptr*, void*, unsigned> real,
   return views::note_host_pointer(
       "cuMemHostGetDevicePointer",
       result,
-      alias ? Allocator::Reach::Unnamed : Allocator::Reach::Addressed);
+      alias ? Submission::Reach::Unnamed : Submission::Reach::Addressed);
 }
 
 // The driver refuses memory that it allocated itself, with another error than for registered
@@ -138,7 +139,7 @@ CUresult host_register(
   if (result == CUDA_SUCCESS) host_ranges::add(host, bytes);
   return (flags & CU_MEMHOSTREGISTER_DEVICEMAP) != 0
              ? views::note_host_pointer(
-                   "cuMemHostRegister", result, Allocator::Reach::Addressed)
+                   "cuMemHostRegister", result, Submission::Reach::Addressed)
              : result;
 }
 

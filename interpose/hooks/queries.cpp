@@ -3,6 +3,7 @@
 // driver had allocated it alone, and cached memory as if it did not exist.
 #include "allocator/memory_limits.hpp"
 #include "allocator/sleep/sleep.hpp"
+#include "allocator/submission.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
@@ -47,12 +48,12 @@ CUmemoryPool default_pool(CUdeviceptr address) {
 // never is.)
 void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
   Allocator* const core = told == 0 ? nullptr : process::core();
-  if (core != nullptr && !core->kernels_host_visible() && !core->owns(address) &&
+  if (core != nullptr && !Submission::kernels_host_visible(*core) && !core->owns(address) &&
       views::is_shared_with_host(address))
     views::note_host_pointer(
         "cuPointerGetAttribute",
         CUDA_SUCCESS,
-        told == address ? Allocator::Reach::Addressed : Allocator::Reach::Unnamed);
+        told == address ? Submission::Reach::Addressed : Submission::Reach::Unnamed);
 }
 
 // The driver's answer about a block of ours, or about memory that the program mapped, needs

@@ -125,7 +125,7 @@ bool left_behind(Address address) noexcept {
 }
 
 bool left_behind(const void* host) noexcept {
-  if (holds_a_lock()) return pinned().may_own(host);
+  if (holds_a_lock()) return pinned().may_own(reinterpret_cast<Address>(host));
   if (state() != State::ShutDown) return false;
   return pinned().find(reinterpret_cast<Address>(host), nullptr) != Ownership::Foreign;
 }

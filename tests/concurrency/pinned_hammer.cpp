@@ -96,7 +96,7 @@ class Worker {
     } else if (dice < 91) {
       expect(cuStreamSynchronize(any_stream().handle), "cuStreamSynchronize");
     } else if (dice < 93) {
-      expect(round_.cache.empty().code(), "empty");
+      expect(round_.cache.reclaim().empty().code(), "empty");
     } else if (dice < 95) {
       sim::advance_clock(40'000'000'000);
     } else if (dice < 96) {
@@ -224,7 +224,7 @@ bool check_round(std::uint64_t seed) {
     detector.on_free(at(left.buffer), sim::this_thread());
     expect(cache->free(left.buffer)->code(), "the last free");
   }
-  empty_all([&] { return cache->empty(); });
+  empty_all([&] { return cache->reclaim().empty(); });
   expect(cache->validate() && core->validate(), "validate");
   for (const auto& [name, value] : cache->stats().flatten()) {
     if (name.find(".current") != std::string::npos)

@@ -105,7 +105,7 @@ void keep_house(Round& round, std::uint64_t seed, CUcontext context) {
     } else if (dice == 5) {
       (void)round.core.reclaimable(0);
     } else if (dice == 6) {
-      expect(round.pinned.empty().code(), "empty");
+      expect(round.pinned.reclaim().empty().code(), "empty");
     } else if (dice == 7) {
       churn_pinned(round, context);
     } else {
@@ -139,7 +139,7 @@ bool check_round(std::uint64_t seed) {
   expect(late.empty(), late.empty() ? "" : late.front().c_str(), static_cast<int>(late.size()));
   empty_all([&] {
     core->empty_all_caches();
-    return pinned->empty();
+    return pinned->reclaim().empty();
   });
   expect(core->validate() && pinned->validate(), "validate");
   expect(sim::used(0) == used, "device memory remains");

@@ -147,7 +147,8 @@ CUresult PinnedWorld::dispatch(const PinCommand& c) {
     case PinOp::ContextSync:
       return waited(cuCtxSynchronize());
     case PinOp::Empty:
-      return cache_ == nullptr ? CUDA_SUCCESS : ours([&] { return cache_->empty().code(); });
+      return cache_ == nullptr ? CUDA_SUCCESS
+                               : ours([&] { return cache_->reclaim().empty().code(); });
     case PinOp::Idle:
       sim::advance_clock(c.bytes * 1'000'000'000);
       if (cache_ != nullptr && setup_.looks) look_for_idle_buffers();
@@ -373,7 +374,7 @@ void PinnedWorld::release_all() {
       fail(Violation::Code, "the last free of a buffer answers " + std::to_string(result));
   }
   for (int round = 0; cache_ != nullptr && round < 2; ++round) {
-    if (ours([&] { return cache_->empty().code(); }) != CUDA_SUCCESS)
+    if (ours([&] { return cache_->reclaim().empty().code(); }) != CUDA_SUCCESS)
       fail(Violation::Code, "the last empty() fails");
     sim::run_all();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Kernels that reach host memory: frees wait for them, and while one may run nothing that is
 // owed is handed out, as the host could hand it on to that kernel.
+#include "allocator/submission.hpp"
 #include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
 
@@ -187,12 +188,12 @@ TEST_CASE("free:parameters leaves out kernels without such an address, and no ot
           "[unit][reach]") {
   struct Case {
     FreeMode mode;
-    Allocator::Reach reach;
+    Submission::Reach reach;
     SubmissionKind view;
     bool waits;
   };
 
-  using enum Allocator::Reach;
+  using enum Submission::Reach;
   for (const Case& each :
        {Case{FreeMode::Auto, Addressed, SubmissionKind::Apart, true},
         Case{FreeMode::Parameters, Addressed, SubmissionKind::Apart, false},
@@ -202,7 +203,7 @@ TEST_CASE("free:parameters leaves out kernels without such an address, and no ot
     Config config = Bed::vmm();
     config.free_mode = each.mode;
     Bed bed({}, config);
-    bed.allocator->kernels_become_host_visible("test", each.reach);
+    Submission::kernels_become_host_visible(*bed.allocator, "test", each.reach);
     const CUstream s = bed.stream();
     const Address p = bed.malloc(kLarge);
     launch(bed, s, each.view);

@@ -271,7 +271,7 @@ TEST_CASE("a free waits for kernels and graphs that reach host memory", "[unit][
   }
   bed.free(p);
   CHECK(sim::complete(sim::last_op(s)));
-  bed.allocator->kernels_become_host_visible("test");
+  Submission::kernels_become_host_visible(*bed.allocator, "test");
   bed.launch(s);
   bed.free(q);
   CHECK(sim::complete(sim::last_op(s)));

@@ -93,7 +93,7 @@ TEST_CASE("a device reset with buffers live and in flight", "[unit][host_cache_l
     bed.free_host(buffer);
   }
   sim::run_all();
-  CHECK(bed.pinned->empty().ok());
+  CHECK(bed.pinned->reclaim().empty().ok());
   check_nothing_held(bed);
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("a context ends in the middle of an allocation elsewhere",
     if (out != nullptr) here.free_host(out);
     const bool was_last = ending != nullptr;
     if (was_last) here.destroy(ending);
-    CHECK(here.pinned->empty().ok());
+    CHECK(here.pinned->reclaim().empty().ok());
     check_nothing_held(here);
     if (was_last) break;
   }

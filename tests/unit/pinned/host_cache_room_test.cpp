@@ -131,7 +131,7 @@ TEST_CASE("empty() gives everything back but what is in use or in flight",
   sim::release(s);
   sim::run_all();
   bed.launch(t);
-  CHECK(bed.pinned->empty().ok());
+  CHECK(bed.pinned->reclaim().empty().ok());
   CHECK(held(bed) == static_cast<std::int64_t>(kBytes + 2_MiB));
   CHECK(sim::live_host_blocks() == 2);
   CHECK(bed.pinned->find(reinterpret_cast<Address>(used), nullptr) == Ownership::Live);
@@ -147,10 +147,10 @@ TEST_CASE("empty() leaves buffers whose work runs", "[unit][host_cache_room]") {
     if (named) bed.name_stream(flying, s);
     bed.release(flying);
   }
-  CHECK(bed.pinned->empty().ok());
+  CHECK(bed.pinned->reclaim().empty().ok());
   CHECK(held(bed) == 2 * kBytes);
   sim::run_all();
-  CHECK(bed.pinned->empty().ok());
+  CHECK(bed.pinned->reclaim().empty().ok());
   CHECK(held(bed) == 0);
   CHECK(sim::live_host_blocks() == 0);
 }
@@ -161,21 +161,21 @@ TEST_CASE("what the driver does not take back stays, and is used or returned lat
   void* buffer = bed.host(kBytes);
   bed.free_host(buffer);
   sim::fail_symbol("cuMemHostUnregister", 1, CUDA_ERROR_UNKNOWN);
-  CHECK(bed.pinned->empty().code() == CUDA_ERROR_UNKNOWN);
+  CHECK(bed.pinned->reclaim().empty().code() == CUDA_ERROR_UNKNOWN);
   CHECK(held(bed) == kBytes);
   CHECK(bed.host(kBytes) == buffer);
   bed.free_host(buffer);
-  CHECK(bed.pinned->empty().ok());
+  CHECK(bed.pinned->reclaim().empty().ok());
   CHECK(held(bed) == 0);
   CHECK(bed.host_stats().num_host_free == 1);
 }
 
 TEST_CASE("relieve() says whether it gave anything back", "[unit][host_cache_room]") {
   PinnedBed bed;
-  CHECK_FALSE(bed.pinned->relieve());
+  CHECK_FALSE(bed.pinned->reclaim().relieve());
   bed.free_host(bed.host(kBytes));
-  CHECK(bed.pinned->relieve());
-  CHECK_FALSE(bed.pinned->relieve());
+  CHECK(bed.pinned->reclaim().relieve());
+  CHECK_FALSE(bed.pinned->reclaim().relieve());
   CHECK(bed.host_stats().num_host_free == 1);
 }
 

@@ -177,7 +177,7 @@ TEST_CASE("a freed buffer is not handed out again, and no more than a few rest",
   const auto held = static_cast<Bytes>(bed.host_stats().allocated_bytes.current);
   CHECK(held >= 32_MiB);
   CHECK(held <= 72_MiB);
-  CHECK(bed.pinned->empty().ok());
+  CHECK(bed.pinned->reclaim().empty().ok());
   CHECK(bed.host_stats().allocated_bytes.current == 0);
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("small guarded buffers leave the program its mappings", "[unit][host_g
     if (i % 100 == 0) CHECK(bed.host_stats().allocations.current <= 1025);
   }
   CHECK(bed.host_stats().num_unguarded == 0);
-  CHECK(bed.pinned->empty().ok());
+  CHECK(bed.pinned->reclaim().empty().ok());
   std::vector<void*> buffers;
   for (int i = 0; i < 8200; ++i)
     buffers.push_back(bed.host(100));
