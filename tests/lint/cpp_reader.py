@@ -211,10 +211,10 @@ def owner_of(known, scope, qualifier):
 
 
 def read_classes(texts):
-    """`texts`: path to text. The classes by name, and what could not be understood: also functions that a folder
-    declares and another one defines."""
+    """`texts`: path to text. The classes by name, what could not be understood, and functions that are defined in
+    another folder than they are declared in: (name of the function or of its class, path)."""
     readers = [Reader(path, text) for path, text in texts.items()]
-    classes, namespaces, problems, declared = {}, set(), [], {}
+    classes, namespaces, problems, astray, declared = {}, set(), [], set(), {}
     for reader in readers:
         reader.read()
         problems += reader.problems
@@ -228,15 +228,14 @@ def read_classes(texts):
             whole.data += found.data
     for reader in readers:
         folder = os.path.dirname(reader.path)
-        astray = {name for name in reader.defines if folder not in declared.get(name, {folder})}
+        astray.update((name, reader.path) for name in reader.defines if folder not in declared.get(name, {folder}))
         for scope, qualifier, lines in reader.elsewhere:
             owner = owner_of(classes, scope, qualifier)
             if owner:
                 classes[owner].lines += lines
                 if folder not in declared[owner]:
-                    astray.add(owner)
+                    astray.add((owner, reader.path))
             elif not owner_of(namespaces, scope, qualifier):
                 problems.append(f"{reader.path}: no class {'::'.join(qualifier)} for a function of it")
-        problems += [f"{reader.path}: defines a function of {'::'.join(name)}, which {' and '.join(sorted(declared[name]))}/ declares"
-                     for name in sorted(astray)]
-    return {"::".join(name): found for name, found in classes.items()}, problems
+    return {"::".join(name): found for name, found in classes.items()}, problems, \
+        sorted(("::".join(name), path) for name, path in astray)
