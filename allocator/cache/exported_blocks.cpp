@@ -64,6 +64,66 @@ bool ExportedBlocks::handed_over(const std::vector<Part>& parts) const {
          });
 }
 
+Position ExportedBlocks::left_until() const {
+  Position latest;
+  for (const auto& [place, parts] : left_)
+    for (const Part& part : parts)
+      latest = std::max(latest, part.block->reuse_after.latest());
+  return latest;
+}
+
+// Calls it with the page and its parts, where the page may go.
+template <typename Each>
+void ExportedBlocks::for_pages_left(const Aliases& aliases, Position passed, Each each) {
+  for (auto place = left_.begin(); place != left_.end();) {
+    const auto now = place++;
+    const auto& parts = now->second;
+    Block* const inside = parts.front().block;
+    if (inside->segment->kind == SegmentKind::Plain) continue;
+    const Page& page = inside->segment->pages.at(now->first);
+    const bool stays = page.sleep == PageSleep::Busy || aliases.has(page) || handed_over(parts);
+    if (!stays && page_is_left(inside, page, passed)) each(now, Page(page));
+  }
+}
+
+std::vector<PageReturn> ExportedBlocks::take_left(const Aliases& aliases, Position passed) {
+  std::vector<PageReturn> items;
+  for_pages_left(aliases, passed, [&](auto place, const Page& page) {
+    Block* const inside = place->second.front().block;
+    left_.erase(place);
+    items.push_back(inside->segment->arena->take_left(inside, page));
+  });
+  return items;
+}
+
+Bytes ExportedBlocks::left_bytes(const Aliases& aliases, Position passed) {
+  Bytes sum = 0;
+  for_pages_left(aliases, passed, [&](auto place, const Page&) {
+    for (const Part& part : place->second)
+      sum += part.block->size;
+  });
+  return sum;
+}
+
+bool ExportedBlocks::has_plain_left() const {
+  return std::any_of(left_.begin(), left_.end(), [](const auto& place) {
+    return segment_is_left(*place.second.front().block->segment);
+  });
+}
+
+std::vector<Segment*> ExportedBlocks::take_plain_left() {
+  std::vector<Segment*> segments;
+  for (auto place = left_.begin(); place != left_.end();) {
+    const auto now = place++;
+    Segment* const segment = now->second.front().block->segment;
+    if (!segment_is_left(*segment) || handed_over(now->second)) continue;
+    left_.erase(now);
+    segment->arena->take_left(segment);
+    segments.push_back(segment);
+  }
+  return segments;
+}
+
 // Order: none, a hint by itself.
 bool FreedBlocks::has_exported(Bytes bytes) const {
   return (exported_sizes_.load(std::memory_order_relaxed) & bit_of(bytes)) != 0;
@@ -134,70 +194,10 @@ void FreedBlocks::handed_over() {
   exported_blocks_.hand_over(0);
 }
 
-Position FreedBlocks::left_until() {
-  Position latest;
-  for (const auto& [place, parts] : exported_blocks_.left())
-    for (const ExportedBlocks::Part& part : parts)
-      latest = std::max(latest, part.block->reuse_after.latest());
-  return latest;
-}
-
-// Calls it with the page and its parts, where the page may go.
-template <typename Each>
-void FreedBlocks::for_pages_left(const Aliases& aliases, Each each) {
-  auto& left = exported_blocks_.left();
-  const Position passed = fences_.passed();
-  for (auto place = left.begin(); place != left.end();) {
-    const auto now = place++;
-    const auto& parts = now->second;
-    Block* const inside = parts.front().block;
-    if (inside->segment->kind == SegmentKind::Plain) continue;
-    const Page& page = inside->segment->pages.at(now->first);
-    const bool stays = page.sleep == PageSleep::Busy || aliases.has(page) ||
-                       exported_blocks_.handed_over(parts);
-    if (!stays && page_is_left(inside, page, passed)) each(now, Page(page));
-  }
-}
-
 std::vector<PageReturn> FreedBlocks::take_left(const Aliases& aliases) {
-  std::vector<PageReturn> items;
-  for_pages_left(aliases, [&](auto place, const Page& page) REQUIRES(cache_lock) {
-    Block* const inside = place->second.front().block;
-    exported_blocks_.left().erase(place);
-    items.push_back(inside->segment->arena->take_left(inside, page));
-  });
-  anything_left_.store(!exported_blocks_.left().empty());
+  std::vector<PageReturn> items = exported_blocks_.take_left(aliases, fences_.passed());
+  anything_left_.store(exported_blocks_.any_left());
   return items;
-}
-
-Bytes FreedBlocks::left_bytes(const Aliases& aliases) {
-  Bytes sum = 0;
-  for_pages_left(aliases, [&](auto place, const Page&) {
-    for (const ExportedBlocks::Part& part : place->second)
-      sum += part.block->size;
-  });
-  return sum;
-}
-
-bool FreedBlocks::has_plain_left() {
-  const auto& left = exported_blocks_.left();
-  return std::any_of(left.begin(), left.end(), [](const auto& place) {
-    return segment_is_left(*place.second.front().block->segment);
-  });
-}
-
-std::vector<Segment*> FreedBlocks::take_plain_left() {
-  auto& left = exported_blocks_.left();
-  std::vector<Segment*> segments;
-  for (auto place = left.begin(); place != left.end();) {
-    const auto now = place++;
-    Segment* const segment = now->second.front().block->segment;
-    if (!segment_is_left(*segment) || exported_blocks_.handed_over(now->second)) continue;
-    left.erase(now);
-    segment->arena->take_left(segment);
-    segments.push_back(segment);
-  }
-  return segments;
 }
 
 }  // namespace custash

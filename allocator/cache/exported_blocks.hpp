@@ -12,6 +12,9 @@
 
 namespace custash {
 
+class Aliases;
+struct PageReturn;
+
 class ExportedBlocks {
  public:
   // Of a live block, or of one that waits for a graph.
@@ -60,7 +63,18 @@ class ExportedBlocks {
     return found != live_.end() && found->second.users != 0;
   }
 
-  Left& left() { return left_; }
+  [[nodiscard]] const Left& left() const { return left_; }
+
+  // ---- Freed blocks that others have open: whether there are any, what they wait for, the
+  // pages of them that the caller returns to the driver, and the bytes of these.
+  [[nodiscard]] bool any_left() const { return !left_.empty(); }
+
+  [[nodiscard]] Position left_until() const;
+  std::vector<PageReturn> take_left(const Aliases& aliases, Position passed);
+  [[nodiscard]] Bytes left_bytes(const Aliases& aliases, Position passed);
+  // The same of plain memory: segments that hold nothing else.
+  [[nodiscard]] bool has_plain_left() const;
+  std::vector<Segment*> take_plain_left();
 
   // The live ones that somebody has open.
   [[nodiscard]] std::vector<Address> open() const {
@@ -76,6 +90,9 @@ class ExportedBlocks {
   }
 
  private:
+  template <typename Each>
+  void for_pages_left(const Aliases& aliases, Position passed, Each each);
+
   std::unordered_map<Address, Export> live_;
   Left left_;
   std::uint64_t handed_over_ = 0;

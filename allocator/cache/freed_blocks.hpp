@@ -75,16 +75,11 @@ class FreedBlocks {
 
   [[nodiscard]] ExportedBlocks& exported() REQUIRES(cache_lock) { return exported_blocks_; }
 
-  // Freed blocks that others have open: whether there are any, what they wait for, the pages of
-  // them that the caller returns to the driver, and the bytes of these.
+  // Whether there are freed blocks that others have open.
   [[nodiscard]] bool anything_left() const { return anything_left_.load(); }
 
-  [[nodiscard]] Position left_until() REQUIRES(cache_lock);
+  // The pages of them that the caller returns to the driver.
   std::vector<PageReturn> take_left(const Aliases& aliases) REQUIRES(cache_lock);
-  [[nodiscard]] Bytes left_bytes(const Aliases& aliases) REQUIRES(cache_lock);
-  // The same of plain memory: segments that hold nothing else.
-  [[nodiscard]] bool has_plain_left() REQUIRES(cache_lock);
-  std::vector<Segment*> take_plain_left() REQUIRES(cache_lock);
 
   // The context is about to die.
   void forget() REQUIRES(cache_lock);
@@ -104,8 +99,6 @@ class FreedBlocks {
   void return_spare_slabs(const Slab& like) REQUIRES(cache_lock);
   void return_slabs(const std::vector<Slab*>& slabs) REQUIRES(cache_lock);
   void put_back(Block* block) REQUIRES(cache_lock);
-  template <typename Each>
-  void for_pages_left(const Aliases& aliases, Each each) REQUIRES(cache_lock);
 
   CacheCore& core_;
   FenceLog& fences_ = core_.timeline.fences();

@@ -82,7 +82,7 @@ bool PressureWaits::plain_may_go() {
     const bool any = std::any_of(core_.pools.begin(), core_.pools.end(), [](const auto& pool) {
       return pool->large.has_free_segment() || pool->small_pages.has_free_segment();
     });
-    if (!any && !freed_.has_plain_left()) return false;
+    if (!any && !freed_.exported().has_plain_left()) return false;
   }
   return !holds(Rule::plain_memory_goes_back_when_idle) || wait_idle();
 }

@@ -61,7 +61,7 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
     if (trim_request.plain == PlainTrim::WhenIdle && fences_.unfinished())
       trim_request.plain = PlainTrim::No;
     take_left(&pages);
-    if (trim_request.plain != PlainTrim::No) plain = freed_.take_plain_left();
+    if (trim_request.plain != PlainTrim::No) plain = freed_.exported().take_plain_left();
     for (const Segment* segment : plain)
       segments_.take_out(*segment);
     for (const auto& pool : core_.pools) {
@@ -158,7 +158,7 @@ void Reclaim::return_left() {
   Position until;
   {
     CacheLock lock(core_.mutex);
-    until = freed_.left_until();
+    until = freed_.exported().left_until();
   }
   fences_.poll(until);
   std::vector<std::pair<Arena*, PageReturn>> pages;
@@ -233,7 +233,7 @@ void Reclaim::age() {
 }
 
 Bytes Reclaim::free_bytes() const {
-  Bytes sum = freed_.left_bytes(stale_.aliases());
+  Bytes sum = freed_.exported().left_bytes(stale_.aliases(), fences_.passed());
   for (const auto& pool : core_.pools) {
     if (!pool->lends()) continue;
     sum += pool->small_pages.blocks().returnable() + pool->large.blocks().returnable() +

@@ -5,11 +5,11 @@
 // Stands for:
 //   allocator/order/capture_gate.hpp: capture_begins capture_begun capture_ended step_begins step_done Pass
 //   allocator/order/timeline.cpp: Timeline::prepare_capture Timeline::wait_begins Timeline::wait_done
-//   allocator/order/timeline_free_events.cpp: Timeline::note_tail
+//   allocator/order/timeline.cpp: Timeline::note_tail
 //   allocator/order/context_events.cpp: ContextEvents::record_after ContextEvents::record_whole ContextEvents::wait_stream
 //   allocator/order/context_events.cpp: ContextEvents::record_on_stream ContextEvents::stream_captures
 //   allocator/order/fence_log.cpp: FenceLog::ensure FenceLog::record FenceLog::record_streams
-//   allocator/order/fence_waits.cpp: FenceLog::wait_all
+//   allocator/order/fence_log.cpp: FenceLog::wait_all
 //   allocator/graph_memory.cpp: GraphMemory::capture_begins GraphMemory::capture_begin_done GraphMemory::capture_ended
 //   interpose/hooks/capture_calls.cpp: end_capture
 //

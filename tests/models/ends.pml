@@ -9,7 +9,7 @@
 //   allocator/order/context_events.hpp: end ended
 //   allocator/order/context_events.cpp: ContextEvents::abandon ContextEvents::use_over
 //   allocator/order/fence_log.hpp: over
-//   allocator/order/fence_waits.cpp: FenceLog::wait_frees
+//   allocator/order/fence_log.cpp: FenceLog::wait_frees
 //   allocator/order/timeline.cpp: Timeline::abandon
 //   allocator/cache/context_cache.cpp: ContextCache::abandon
 //   allocator/cache/surviving_pages.cpp: SurvivingPages::give_back

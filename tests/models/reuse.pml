@@ -3,13 +3,13 @@
 //
 // Stands for:
 //   allocator/order/timeline.cpp: Timeline::enter Timeline::leave
-//   allocator/order/timeline_free_events.cpp: Timeline::record_free_on Timeline::find_free_event Timeline::wait_free_event Timeline::wait_free_events
+//   allocator/order/timeline.cpp: Timeline::record_free_on Timeline::find_free_event Timeline::wait_free_event Timeline::wait_free_events
 //   allocator/order/submissions.hpp: begin count
 //   allocator/order/submissions.cpp: Submissions::activate Submissions::retire
 //   allocator/order/debt.cpp: Debt::take_debt Debt::pay
 //   allocator/order/fence_log.cpp: FenceLog::record_free FenceLog::ensure FenceLog::commit FenceLog::find
 //   allocator/order/fence_log.cpp: FenceLog::poll FenceLog::poll_recorded FenceLog::retire
-//   allocator/order/fence_waits.cpp: FenceLog::wait_frees FenceLog::wait_all FenceLog::wait_patiently
+//   allocator/order/fence_log.cpp: FenceLog::wait_frees FenceLog::wait_all FenceLog::wait_patiently
 //   allocator/order/stream_state.hpp: idle_after
 //   allocator/heap/reuse_after.hpp: forget_order
 //   allocator/heap/reuse_after.hpp: accepts
