@@ -82,8 +82,8 @@ std::string Attempt::reserve() {
   std::string why;
   const bool done = still.each_chosen([&](ContextCache& cache) {
     PageContents& contents = cache.still_pages().sleeping.contents();
-    const Bytes bytes =
-        cache.still_pages().sleeping.reserve_for(cache.still_pages().sleeping.needed(mapped_with(cache)));
+    const Bytes bytes = cache.still_pages().sleeping.reserve_for(
+        cache.still_pages().sleeping.needed(mapped_with(cache)));
     const Bytes more = bytes - std::min(bytes, contents.reserved());
     if (!store.has_room(more, &why)) return false;
     const RelaxedCapture relaxed(driver);
