@@ -3,6 +3,7 @@
 
 #include "interpose/history/ledger.hpp"
 #include "interpose/process/live_page.hpp"
+#include "interpose/process/output_file.hpp"
 
 #include <cerrno>
 #include <charconv>
@@ -94,8 +95,9 @@ Folder::Folder() {
     std::string path = place + "/" + name;
     if (mkdtemp(path.data()) == nullptr) continue;  // of mode 0700
     path_ = path;
-    if (const std::string outer = outer_folder(); !outer.empty())
-      (void)mkdir((outer + kInner).c_str(), S_IRWXU);
+    std::string why;
+    std::string mark = outer_folder() + kInner;
+    if (mark != kInner) (void)output::write_beside_others(&mark, "", getpid(), &why);
     return;
   }
   throw std::runtime_error("no folder for the report's data can be made in /dev/shm or /tmp: " +
