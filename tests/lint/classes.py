@@ -54,6 +54,8 @@ def self_test():
     below = {"low/a.hpp": "namespace n {\nclass A {\n  void f();\n};\nvoid g();\n}\n",
              "low/a.cpp": "namespace n {\nvoid A::f() {}\nvoid g() {}\n}\n"}
     assert not read_classes(below)[2], read_classes(below)[2]
+    weak = {"low/a.cpp": 'extern "C" void g();\n', "high/a.cpp": "void g() {}\n"}
+    assert not read_classes(weak)[2], "a declaration in a .cpp file is no promise of its folder"
     above = {"low/a.hpp": below["low/a.hpp"], "high/a.cpp": below["low/a.cpp"]}
     assert len(problems_of({}, read_classes(above)[2])) == 2, "functions defined in a folder above are not seen"
     for wrong in ["int Gone::f() {\n}\n", "class A {\n"]:

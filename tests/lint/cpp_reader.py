@@ -96,7 +96,7 @@ class Reader:
         self.at = 0
         self.classes = {}      # name: Class
         self.elsewhere = []    # (namespaces, qualified name, lines) of functions defined outside a class
-        self.declares = set()  # qualified names of functions outside classes, and of classes
+        self.declares = set()  # qualified names of functions outside classes, if it is a header, and of classes
         self.defines = set()   # qualified names of functions outside classes
         self.namespaces = set()
         self.problems = []
@@ -150,7 +150,7 @@ class Reader:
         if not short or short[0] in ("typedef", "friend", "static_assert", "enum", "class", "struct", "union"):
             return
         if not owner:
-            if function is not None and short[function - 2:function - 1] != ["::"]:
+            if function is not None and short[function - 2:function - 1] != ["::"] and self.path.endswith((".h", ".hpp")):
                 self.declares.add(scope + (short[function - 1],))
         elif short[0] == "using":
             owner.methods += 0 if "=" in short or short[1] == "enum" else short.count(",") + 1
