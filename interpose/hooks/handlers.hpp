@@ -38,9 +38,9 @@ inline Ownership find_block(CUdeviceptr address, BlockInfo* info) {
   return core == nullptr ? Ownership::Foreign : core->find(address, info);
 }
 
-// Notes of the rows NOTED. by_driver(): the driver's number for the program's. leaves(): the same,
-// of memory that leaves this process's addresses. may_bind(): not memory of custash's, which
-// others may have next. It has no handle to be bound by.
+// Notes of the rows NOTED. by_driver(): the driver's number for the program's. leaves(): the
+// same, of memory that leaves this process's addresses. may_bind(): not memory of custash's,
+// which others may have next. It has no handle to be bound by.
 CUresult by_driver(CUmemGenericAllocationHandle* handle);
 CUresult leaves(CUmemGenericAllocationHandle* handle);
 CUresult leaves_at(CUdeviceptr address, Count bytes);
