@@ -278,7 +278,7 @@ class History(Case):
     def test_from_c_the_log_has_the_line(self):
         for conf, said in (("", ""), ("log:warn", "custash report ")):
             done = run("history", "errors", self.path("x.html"), CUSTASH_CONF=conf, CUSTASH_SIM="devices=1")
-            self.assertEqual(done.stdout.splitlines()[0], "1 1 0 ")
+            self.assertEqual(done.stdout.splitlines()[0], "1 1 0 a null pointer")
             self.assertEqual((len(done.stderr.splitlines()), done.stderr.count("event=snapshot_as_json")), (bool(said), bool(said)))
             self.assertIn(said + self.path("x.html.json") * bool(said), done.stderr)
             self.assertEqual(os.listdir(self.folder), ["x.html.json"])
