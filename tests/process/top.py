@@ -232,12 +232,12 @@ class Keys(Case):
                 return [int(each[1]) for each in found if each and int(each[1]) in mine]
 
             with top("--sort", "pid", width=100, CUSTASH_SIM=sim, NO_COLOR="1") as screen:
-                screen.until(r"\^PID")
+                screen.until(r"▲PID")
                 screen.until(lambda _: len(order(screen)) == len(mine))  # one that is slow to answer comes with a later look
                 rising = order(screen)
                 self.assertEqual(rising, sorted(mine))
                 screen.press("r")
-                screen.until("vPID")
+                screen.until("▼PID")
                 self.assertEqual(order(screen), rising[::-1])
                 screen.press("s")
                 screen.until(r"\^RANK(.|\n)*sorted by RANK")

@@ -12,8 +12,8 @@ using namespace custash;
 
 namespace {
 
-constexpr Bytes kRange = 10_MiB;
-constexpr Bytes kBlock = 41_MiB;
+constexpr Bytes kRange = 4_MiB;
+constexpr Bytes kBlock = 9_MiB;
 
 CUmemAllocationProp of_device() {
   CUmemAllocationProp properties{};
