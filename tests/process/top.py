@@ -240,7 +240,7 @@ class Keys(Case):
                 screen.until("▼PID")
                 self.assertEqual(order(screen), rising[::-1])
                 screen.press("s")
-                screen.until(r"\^RANK(.|\n)*sorted by RANK")
+                screen.until(r"▲RANK(.|\n)*sorted by RANK")
                 screen.press("SS")
                 screen.until(r"sorted by PROGRAM")
                 screen.press("h")
