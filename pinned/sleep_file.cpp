@@ -229,10 +229,10 @@ bool SleepFile::read_mapped(Bytes at, std::byte* to, Bytes bytes, std::string* w
   });
 }
 
-bool SleepFile::settle(std::string* why) {
+bool SleepFile::flush(std::string* why) {
   if (fd_ < 0) return true;
   int code = ours() ? 0 : EBADF;
-  while (code == 0 && calls_.settle(fd_) != 0 && (code = errno) == EINTR)
+  while (code == 0 && calls_.flush(fd_) != 0 && (code = errno) == EINTR)
     code = 0;
   if (code != 0) {
     *why = folder_ + ": cannot write: " + words_of(code);

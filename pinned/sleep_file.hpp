@@ -31,7 +31,7 @@ struct FileCalls {
   ssize_t (*read)(int, void*, std::size_t, off_t) = ::pread;
   ssize_t (*read_memory)(void* from, void* to, std::size_t) = process_read;
   int (*reserve)(int, int, off_t, off_t) = ::fallocate;
-  int (*settle)(int) = ::fdatasync;
+  int (*flush)(int) = ::fdatasync;
   int (*keep)(int) = nullptr;   // gives the descriptor another number
   void (*drop)(int) = nullptr;  // it is closed next
 };
@@ -62,7 +62,7 @@ class SleepFile {
   bool write(Bytes at, const std::byte* from, Bytes bytes, std::string* why);
   bool read(Bytes at, std::byte* to, Bytes bytes, std::string* why);
   // All that was written has arrived.
-  bool settle(std::string* why);
+  bool flush(std::string* why);
 
  private:
   bool open(std::string* why);

@@ -64,7 +64,7 @@ class SleepStore final : public HostStore {
   bool write(const HostPiece& piece, Bytes from, Bytes bytes, std::string* why) override;
   bool read(const HostPiece& piece, Bytes from, Bytes bytes, std::string* why) override;
 
-  bool settle(std::string* why) override { return file_.settle(why); }
+  bool flush(std::string* why) override { return file_.flush(why); }
 
  private:
   // The option, or the limit of the process (RLIMIT_MEMLOCK) where that is less.

@@ -111,12 +111,12 @@ void Accounts::confirm(Number number, Source source) {
 
 void Accounts::undo(Number number, Bytes requested, Source source) {
   if (source == Source::Spare)
-    settle(number, requested);
+    balance(number, requested);
   else
     of(number).total.fetch_sub(rounded(requested));
 }
 
-void Accounts::settle(Number number, Bytes requested) {
+void Accounts::balance(Number number, Bytes requested) {
   spare_of_this_thread(of(number)).fetch_add(rounded(requested));
 }
 

@@ -50,7 +50,7 @@ class Accounts {
   void confirm(Number number, Source source);
   void undo(Number number, Bytes requested, Source source);
   // At the free; the same number of bytes.
-  void settle(Number number, Bytes requested);
+  void balance(Number number, Bytes requested);
 
   // What is in use, and the most since the last look.
   Use look(Number number);

@@ -16,8 +16,7 @@ namespace custash {
 
 Pool& BlockSearch::pool_of(StreamState* stream_state) {
   // On a nearly full device all streams share the pages of one pool.
-  if (stream_state == nullptr || core_.headroom.fit() == Fit::FewPages)
-    return core_.pools.front();
+  if (stream_state == nullptr || core_.headroom.nearly_full()) return core_.pools.front();
   Pool*& pool = stream_state->pool;
   if (pool != nullptr) return *pool;
   pool = streams_.take_spare_pool();  // ReuseAfter says for whom its blocks are safe
@@ -46,13 +45,13 @@ Pool& BlockSearch::pool_of(const Request& request) {
 
 Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limits) {
   if (request.thread_cache != nullptr)
-    thread_caches_.settle(*request.thread_cache, request.kind());
+    thread_caches_.fold(*request.thread_cache, request.kind());
   Pool& own = pool_of(request);
   if (const Address found = take_from(own, request, reuse_limits); found != 0) return found;
   if (request.own_pages) return 0;
   // Blocks stranded in the pools of other streams, if every stream may use them.
   ReuseLimits clear = reuse_limits;
-  clear.acceptable = core_.settled();
+  clear.acceptable = core_.done_position();
   Pool* lender = request.stream_state == nullptr ? nullptr : request.stream_state->lender;
   if (lender != nullptr) {
     const Address found = take_from(*lender, request, clear);
@@ -81,7 +80,7 @@ Address BlockSearch::take_from(Pool& pool,
   }
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   arena.blocks().drain(reuse_limits.passed);
-  Fit fit = fit_of(arena, core_.headroom.fit(), core_.shared.whole_blocks.on());
+  Fit fit = fit_of(arena, core_.headroom.nearly_full(), core_.shared.whole_blocks.on());
   // A capture allows no wait: any hole is better than one more page.
   if (fit == Fit::AsDriver && core_.timeline.events().capturing()) fit = Fit::FewPages;
   if (request.own_pages) fit = Fit::OwnPages;
@@ -115,8 +114,9 @@ Address BlockSearch::take_from_limbo(Pool& pool,
   Block* block = arena.blocks().take_from_limbo(
       whole(request).rounded,
       reuse_limits,
-      request.own_pages ? Fit::OwnPages
-                        : fit_of(arena, core_.headroom.fit(), core_.shared.whole_blocks.on()));
+      request.own_pages
+          ? Fit::OwnPages
+          : fit_of(arena, core_.headroom.nearly_full(), core_.shared.whole_blocks.on()));
   return block == nullptr ? 0 : hand_out(request, {.small = {}, .large = block});
 }
 
@@ -155,13 +155,13 @@ Address BlockSearch::take_any_gap(const Request& request) {
 bool BlockSearch::cuts_slabs(const Request& request) {
   return pool_of(request.stream_state)
       .cuts_slabs(request.size_class,
-                  core_.headroom.fit(),
+                  core_.headroom.nearly_full(),
                   core_.settling.settled(core_.stats.requests()));
 }
 
 // There was no other request. So a slab in a free page costs no driver call.
 bool BlockSearch::alone(const Request& request) const {
-  return core_.headroom.fit() == Fit::Quick &&
+  return !core_.headroom.nearly_full() &&
          core_.settling.in_a_row(request.size_class) >= core_.shared.config.slabs_after;
 }
 

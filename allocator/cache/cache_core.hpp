@@ -35,7 +35,7 @@ struct CacheCore {
   [[nodiscard, gnu::always_inline]] bool quick_ways_open() const {
     return quick.load(std::memory_order_relaxed) && !timeline.events().broken() &&
            !(timeline.events().capturing() && holds(Rule::no_hits_in_a_capture)) &&
-           headroom.fit() == Fit::Quick;
+           !headroom.nearly_full();
   }
 
   // A block may be handed out only when its last use is over: kernels may reach this memory
@@ -60,7 +60,7 @@ struct CacheCore {
   }
 
   [[nodiscard]] bool debt_allowed() const;
-  [[nodiscard]] Position settled() const;
+  [[nodiscard]] Position done_position() const;
   [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
 
   // Whether the other contexts of the device have nothing to do.

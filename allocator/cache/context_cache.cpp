@@ -90,7 +90,7 @@ Status ContextCache::allocate(Bytes bytes,
       holds(Rule::lost_free_events_are_waited_for)) {
     fences_.wait_all().ignore();  // broken() reports it
   }
-  waits_.settle_handed(wait);
+  waits_.hand_over(wait);
   // custash may not see the next submission, so its debt is paid here.
   if (!core_.shared.config.single_stream &&
       holds(Rule::unseen_work_is_paid_for_at_the_allocation))
@@ -167,13 +167,13 @@ Address ContextCache::try_allocate(Bytes bytes, ThreadCache* thread_cache) {
   {
     CacheLock lock(core_.mutex);
     if (++quick_ops_ % kQuickOps == 0) return 0;  // the slow path looks at the clock
-    if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, request.kind());
+    if (thread_cache != nullptr) thread_caches_.fold(*thread_cache, request.kind());
     found = search_.take_from(
         search_.pool_of(request),
         request,
         core_.reuse_limits(request, core_.timeline.submissions().single_stream()));
   }
-  waits_.settle_handed(wait);  // calls the driver only where a launch came in between
+  waits_.hand_over(wait);  // calls the driver only where a launch came in between
   return found;
 }
 
@@ -185,7 +185,7 @@ Status ContextCache::free_slow(const PageOwner& owner,
   BlockRef found;
   {
     CacheLock lock(core_.mutex);
-    if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, SizeKind::Small);
+    if (thread_cache != nullptr) thread_caches_.fold(*thread_cache, SizeKind::Small);
     found = freed_.begin(owner, address);
   }
   if (!found) return CUDA_ERROR_INVALID_VALUE;
@@ -252,7 +252,7 @@ bool ContextCache::free_covered(const PageOwner& owner,
   if (!core_.timeline.try_record_free(&position)) return false;
   CacheLock lock(core_.mutex);
   if (freed_.exported().is_open(address)) return false;  // its pages leave
-  if (thread_cache != nullptr) thread_caches_.settle(*thread_cache, SizeKind::Small);
+  if (thread_cache != nullptr) thread_caches_.fold(*thread_cache, SizeKind::Small);
   const BlockRef found = freed_.begin(owner, address);
   if (!found) return false;
   freed_.finish(found, nullptr, position);

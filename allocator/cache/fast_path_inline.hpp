@@ -44,7 +44,7 @@ template <bool kMarked>
     return Stored::NoRoom;
   if (block.buffer_id.exchange(0) == 0) return Stored::NotOwned;
   if (kMarked && holds(Rule::quick_frees_leave_their_account))
-    block.marks.settle(core_.shared.accounts, block.requested);
+    block.marks.apply(core_.shared.accounts, block.requested);
   set_reuse_after(&block.reuse_after, thread_cache, position);
   CUSTASH_ASSERT(block.state == BlockState::Used);
   magazine.blocks[magazine.count++] = StoredBlock(ref);
@@ -64,7 +64,7 @@ template <bool kMarked>
     return false;
   if (block->buffer_id.exchange(0) == 0) return false;
   if (kMarked && holds(Rule::quick_frees_leave_their_account))
-    block->marks.settle(core_.shared.accounts, block->requested);
+    block->marks.apply(core_.shared.accounts, block->requested);
   set_reuse_after(&block->reuse_after, thread_cache, position);
   thread_cache.large[thread_cache.large_count++] = block;
   thread_cache.large_bytes += block->size;
@@ -85,7 +85,7 @@ template <bool kMarked>
   if (!core_.done_or_owed(reuse_after.plain) && holds(Rule::hits_are_clear_or_payable))
     return false;
   if (holds(Rule::hits_take_debt)) core_.timeline.debt().take_debt(reuse_after.plain);
-  // Asked once more: see PressureWaits::settle_handed().
+  // Asked once more: see PressureWaits::hand_over().
   return !(core_.must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over));
 }
 

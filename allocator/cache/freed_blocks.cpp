@@ -51,7 +51,7 @@ BlockRef FreedBlocks::begin(const PageOwner& owner, Address address) {
                           -1);
   CUSTASH_ASSERT(found.requested() <= static_cast<Bytes>(found.block_bytes()));
   if (holds(Rule::freed_blocks_leave_their_account))
-    found.marks().settle(core_.shared.accounts, found.requested());
+    found.marks().apply(core_.shared.accounts, found.requested());
   if (found.small) {
     CUSTASH_ASSERT(found.small.block().state == BlockState::Used);
     CUSTASH_ASSERT(found.small.slab->taken != 0);
@@ -166,7 +166,7 @@ void FreedBlocks::give(const BlockRef& found) {
     const bool apart = found.reuse_after().ordered > fences_.passed() &&
                        !core_.timeline.submissions().single_stream() &&
                        core_.headroom.left() >= kPlenty;
-    ready = core_.headroom.fit() == Fit::FewPages || (ready && !apart);
+    ready = core_.headroom.nearly_full() || (ready && !apart);
   }
   if (ready) core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), -1);
   put(found, ready);

@@ -127,7 +127,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
   const Bytes bytes = request.small() ? kSlabBytes : request.rounded;
   const ReuseLimits asked =
       core_.reuse_limits(request, core_.timeline.submissions().single_stream());
-  const Fit fit = fit_of(arena, core_.headroom.fit(), core_.shared.whole_blocks.on());
+  const Fit fit = fit_of(arena, core_.headroom.nearly_full(), core_.shared.whole_blocks.on());
   Bytes need = 0;
   if (!arena.open_growth(bytes, asked, fit, out, &need)) return false;
   if (fit == Fit::OnePage) {
@@ -146,7 +146,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
   // Bought: beyond the limit, in place of moves.
   const Bytes left = align_down(core_.headroom.left(), kPageBytes);
   const bool too_much = cheap && held(core_.stats) + need > most_used + most_bought(most_used);
-  if (makes && !too_much && need > room && need <= left && core_.headroom.fit() == Fit::Quick) {
+  if (makes && !too_much && need > room && need <= left && !core_.headroom.nearly_full()) {
     out->bought = need - room;
     room = need;
   }
@@ -171,7 +171,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
   }
   if (handles != 0) core_.refaults.moved(size_of(request), handles);
   Bytes made = moved < need ? need - moved : 0;
-  if (made != 0 && core_.headroom.fit() == Fit::Quick)
+  if (made != 0 && !core_.headroom.nearly_full())
     made = std::clamp(slack(arena, held(core_.stats), room_to_make(request, kShareAhead)),
                       made,
                       std::max(made, most - moved));
@@ -186,8 +186,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
 // A large block rarely ends where its page does. The rest of that page cannot be moved. It
 // serves small requests once no more memory should be made.
 Address MemoryGrowth::take_gap(Pool& pool, const Request& request) {
-  if (core_.headroom.fit() != Fit::Quick ||
-      room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
+  if (core_.headroom.nearly_full() || room_to_make(request, kShareBeforeMoves) >= kSlabBytes)
     return 0;
   const ReuseLimits asked =
       core_.reuse_limits(request, core_.timeline.submissions().single_stream());
@@ -348,7 +347,7 @@ Status MemoryGrowth::grow_plain(Pool& pool,
                                            : driver_segment_bytes(request.rounded);
   }
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
-  if (core_.headroom.fit() == Fit::FewPages || request.own_pages) size = least;
+  if (core_.headroom.nearly_full() || request.own_pages) size = least;
   Address base = 0;
   const auto try_size = [&]() -> Status {
     if (!core_.shared.budget.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -41,7 +41,7 @@ Status OomLadder::grow_or_climb(const Request& request, Address* out) {
 }
 
 Status OomLadder::grow(const Request& request, Address* out) {
-  const bool nearly_full = core_.headroom.look() == Fit::FewPages;
+  const bool nearly_full = core_.headroom.update();
   if (nearly_full && find_before_growing(request, out)) return {};
   if (core_.shared.whole_blocks.on() && !request.small() && core_.memory.vmm()) {
     if (const Bytes excess = growth_.excess(request); excess != 0)

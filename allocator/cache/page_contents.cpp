@@ -80,7 +80,7 @@ Status PageContents::save(HostStore& store, std::string* why) {
   });
   // Also after an error: what was submitted before it must not run on.
   const Status waited = stream_.wait();
-  if (status.ok() && waited.ok() && !store.settle(why)) status = CUDA_ERROR_OPERATING_SYSTEM;
+  if (status.ok() && waited.ok() && !store.flush(why)) status = CUDA_ERROR_OPERATING_SYSTEM;
   return status.ok() ? waited : status;
 }
 

@@ -89,7 +89,7 @@ bool PressureWaits::plain_may_go() {
 
 // The host may hand memory to a kernel that already runs. A search asks must_be_over(), takes
 // debt, and asks once more here. The second question sees a launch that did not see the debt.
-void PressureWaits::settle_handed(const CrossWait& wait) {
+void PressureWaits::hand_over(const CrossWait& wait) {
   if (wait.owed > fences_.passed() && core_.must_be_over() &&
       holds(Rule::debt_taken_beside_a_launch_is_waited_for))
     fences_.wait_for(wait.owed).ignore();  // broken() reports it

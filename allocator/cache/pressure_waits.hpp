@@ -28,7 +28,7 @@ class PressureWaits {
   // Whether plain memory may be freed now. Waits until the device is idle if there is any.
   bool plain_may_go() EXCLUDES(cache_lock);
   // Waits for the kernels of a block that was handed out beside a launch.
-  void settle_handed(const CrossWait& wait) EXCLUDES(cache_lock);
+  void hand_over(const CrossWait& wait) EXCLUDES(cache_lock);
 
  private:
   bool wait_idle();

@@ -29,7 +29,7 @@ void ThreadCaches::spill(ThreadCache& thread_cache, SizeClass size_class) {
   CacheLock lock(core_.mutex);
   const std::uint32_t stored = thread_cache.pool->depot.put(size_class, out.data(), count);
   any_stored_ = any_stored_ || stored != 0;
-  if (stored != count) settle(thread_cache, SizeKind::Small);
+  if (stored != count) fold(thread_cache, SizeKind::Small);
   for (std::uint32_t i = stored; i < count; ++i)
     return_block({.small = out[i], .large = nullptr});
 }
@@ -89,7 +89,7 @@ void ThreadCaches::refill(ThreadCache& thread_cache,
 
 // Runs before the slow path changes the shared counts, so that peaks are exact. A large request
 // that fits none of the thread's large blocks may use their memory.
-void ThreadCaches::settle(ThreadCache& thread_cache, SizeKind request) {
+void ThreadCaches::fold(ThreadCache& thread_cache, SizeKind request) {
   const ThreadCacheScope scope(thread_cache);
   thread_cache.stats_delta.fold(core_.stats);
   if (request == SizeKind::Large) empty_large(thread_cache);
@@ -141,7 +141,7 @@ bool ThreadCaches::steal(const Request& request) {
 // Large blocks: only where plenty is left, and never for one thread that takes turns with
 // itself on several streams.
 bool ThreadCaches::contended(const Request& request, const Emptied& emptied) {
-  if (!emptied.of_others || core_.headroom.fit() != Fit::Quick ||
+  if (!emptied.of_others || core_.headroom.nearly_full() ||
       core_.headroom.left() < kPlenty + request.rounded)
     return false;
   const std::size_t takers = request.stream_state != nullptr

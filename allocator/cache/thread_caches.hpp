@@ -35,7 +35,7 @@ class ThreadCaches {
               const ReuseLimits& reuse_limits) REQUIRES(cache_lock);
   // Adds what its thread has counted to the shared statistics. For a large request its large
   // blocks go to the pool, too.
-  void settle(ThreadCache& thread_cache, SizeKind request) REQUIRES(cache_lock);
+  void fold(ThreadCache& thread_cache, SizeKind request) REQUIRES(cache_lock);
 
   // The context ends: the thread caches, all empty, serve other contexts of their threads. One
   // whose thread has ended serves any.

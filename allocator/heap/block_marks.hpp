@@ -33,9 +33,9 @@ struct BlockMarks {
   }
 
   // The block no longer has an owner; the owner had requested this many bytes.
-  void settle(Accounts& accounts, Bytes requested) {
+  void apply(Accounts& accounts, Bytes requested) {
     if (account == 0) return;
-    accounts.settle(account, requested);
+    accounts.balance(account, requested);
     charge(0);
   }
 };

@@ -16,9 +16,10 @@
 namespace custash {
 
 // Small pages hold blocks of all sizes, and slabs, which need whole pages.
-inline Fit fit_of(const Arena& arena, Fit of_device, bool whole_blocks) {
-  if (arena.kind() != SizeKind::Small) return whole_blocks ? Fit::OnePage : of_device;
-  return of_device == Fit::Quick ? Fit::FewPages : Fit::AsDriver;
+inline Fit fit_of(const Arena& arena, bool nearly_full, bool whole_blocks) {
+  if (arena.kind() == SizeKind::Small) return nearly_full ? Fit::AsDriver : Fit::FewPages;
+  if (whole_blocks) return Fit::OnePage;
+  return nearly_full ? Fit::FewPages : Fit::Quick;
 }
 
 struct Pool {
@@ -44,8 +45,8 @@ struct Pool {
   // Whether the pool cuts slabs for a size class. A rarely used class shares pages with others:
   // a slab is 2 MiB, and there are many classes. On a nearly full device all classes share.
   // In a settled program a slab would take a page that another class needs in the next round.
-  [[nodiscard]] bool cuts_slabs(SizeClass size_class, Fit fit, bool settled) const {
-    return fit == Fit::Quick &&
+  [[nodiscard]] bool cuts_slabs(SizeClass size_class, bool nearly_full, bool settled) const {
+    return !nearly_full &&
            whole_blocks[index(size_class)] >= (settled ? kSettled : 1) * slabs_after;
   }
 

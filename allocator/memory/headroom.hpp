@@ -17,18 +17,20 @@ class Headroom {
   Headroom(const DriverMemory& memory, const DeviceBudget& budget)
       : memory_(memory), budget_(budget) {}
 
-  // Called before memory is made. Returns how blocks are to be placed from now on.
-  Fit look() {
+  // Called before memory is made. Returns whether little is left.
+  bool update() {
     if (used_.load() >= known_.load() / 8) {
       known_.store(memory_.free_bytes());
       used_.store(0);
     }
-    const Fit fit = left() < kNearlyFull ? Fit::FewPages : Fit::Quick;
-    fit_.store(fit);
-    return fit;
+    const bool nearly_full = left() < kNearlyFull;
+    nearly_full_.store(nearly_full);
+    return nearly_full;
   }
 
-  [[nodiscard]] Fit fit() const { return fit_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool nearly_full() const {
+    return nearly_full_.load(std::memory_order_relaxed);
+  }
 
   // From the last answer, without a query.
   [[nodiscard]] Bytes left() const {
@@ -47,7 +49,7 @@ class Headroom {
   std::atomic<Bytes> known_{0};
   std::atomic<Bytes> used_{0};
   // Order: none, it is a hint by itself.
-  std::atomic<Fit> fit_{Fit::Quick};
+  std::atomic<bool> nearly_full_{false};
 };
 
 }  // namespace custash

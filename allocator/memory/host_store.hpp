@@ -57,7 +57,7 @@ class HostStore {
   virtual bool read(const HostPiece&, Bytes, Bytes, std::string*) { return false; }
 
   // Whether all that was written has arrived.
-  virtual bool settle(std::string*) { return true; }
+  virtual bool flush(std::string*) { return true; }
 };
 
 // Pinned memory of the driver's.

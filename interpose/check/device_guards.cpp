@@ -51,7 +51,7 @@ bool DeviceGuards::guard(const Request& request, Address* out) {
   const Timed timed(core_);
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
   // A guarded block takes whole pages. On a nearly full device others need them.
-  const bool room = core_.memory.vmm() && core_.headroom.look() == Fit::Quick &&
+  const bool room = core_.memory.vmm() && !core_.headroom.update() &&
                     core_.headroom.left() > request.bytes + core_.memory.device_bytes() / 16;
   if (room) {
     Arena* where = nullptr;

@@ -86,7 +86,7 @@ CUresult submit(auto* real,
       result = in_context_of(*core, stream, result, [&] { return call(real); });
     submission.done(result);
     if (std::is_null_pointer_v<Stream> && sync_memops::in_use())
-      result = sync_memops::settle(*core, null, first, second, result);
+      result = sync_memops::finish(*core, null, first, second, result);
   } catch (...) {
   }
   return note_result(result);

@@ -79,7 +79,7 @@ bool is_set(std::uint64_t buffer_id) {
   return ids().contains(buffer_id);
 }
 
-CUresult settle(
+CUresult finish(
     Allocator& core, NullStream null, Address first, Address second, CUresult result) {
   // While another stream captures the driver refuses a wait, which may also end the capture.
   if (result != CUDA_SUCCESS || captures::under_way() ||

@@ -18,7 +18,7 @@ bool is_set(std::uint64_t buffer_id);
 
 // A copy or fill that names these addresses was submitted to a default stream. Waits for it
 // where one of them is in a block with the attribute. Returns `result`, or the wait's error.
-CUresult settle(
+CUresult finish(
     Allocator& core, NullStream null, Address first, Address second, CUresult result);
 
 }  // namespace custash::sync_memops

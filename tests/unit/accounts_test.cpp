@@ -248,7 +248,7 @@ TEST_CASE("a request that is refused makes no other fail", "[unit][accounts]") {
   bool refused = false;
   for (int i = 0; i < 100'000 && !refused; ++i) {
     refused = accounts.charge(number, 512) == std::nullopt;
-    if (!refused) accounts.settle(number, 512);
+    if (!refused) accounts.balance(number, 512);
   }
   over.store(true);
   greedy.join();
@@ -269,7 +269,7 @@ TEST_CASE("spare bytes of other threads are in use by nobody", "[unit][accounts]
   for (int i = 0; i < 8; ++i) {
     std::thread([&] {
       CHECK(allocate(6_MiB));
-      accounts.settle(number, 6_MiB);
+      accounts.balance(number, 6_MiB);
     }).join();
   }
   CHECK(allocate(5_MiB));
@@ -295,7 +295,7 @@ TEST_CASE("threads that stay below a limit are never refused, and make no peak b
           continue;
         }
         accounts.confirm(number, *source);
-        accounts.settle(number, bytes);
+        accounts.balance(number, bytes);
       }
     });
   }

@@ -197,8 +197,8 @@ TEST_CASE("a file that cannot be written keeps the process awake and right",
     errno = EIO;
     return -1;
   };
-  FileCalls settle;
-  settle.settle = [](int) {
+  FileCalls flush;
+  flush.flush = [](int) {
     errno = EIO;
     return -1;
   };
@@ -209,7 +209,7 @@ TEST_CASE("a file that cannot be written keeps the process awake and right",
   };
   const Bytes used = sim::used(0);
   for (const auto& [calls, words] : {std::pair(write, "cannot write: Input/output error"),
-                                     std::pair(settle, "cannot write: Input/output error"),
+                                     std::pair(flush, "cannot write: Input/output error"),
                                      std::pair(full, "MiB more cannot be reserved")}) {
     it.store.set_calls(calls);
     const SleepAnswer answer = it.sleep.go({});
