@@ -21,7 +21,7 @@ void add_compare(CLI::App& app, compare::CommandOptions* options, const std::str
   add_number("--runs",
              options->rounds,
              1,
-             "measured runs of each side (5); 4 or more can show a difference");
+             "measured runs of each side (10); 6 or more can show a difference");
   add_number("--warmup", options->warmup, 0, "runs of each side before these, not counted (1)");
   add(command, "--conf", options->conf, kConf, "options of custash, as custash run takes them");
   add(command,

@@ -17,13 +17,14 @@ constexpr std::string_view kIntroduction =
     "wins, and `--conf` comes after the environment. custash reads the options once,\n"
     "when the program first uses CUDA. It ignores a key or value that is not in this\n"
     "table, with one line on standard error, and the program runs. A mistake in\n"
-    "`--conf` is an error: `custash run` then does not start the program. Flags also\n"
+    "`--conf` is an error: `custash run` then does not start the program. A removed\n"
+    "option is ignored for one version, with one line that names what replaces it. Flags also\n"
     "accept on/off, yes/no and 1/0. Case and spaces around a key or a value do not\n"
     "matter.\n"
     "\n"
     "Sizes are powers of 1,024: `K`, `KB` and `KiB` are the same, and `1.5G` is 1536 MiB. "
     "Percent and\n"
-    "seconds may carry their unit (`10%`, `10s`). `neighbors` is `neighbours`.\n";
+    "seconds may carry their unit (`10%`, `10s`). `neighbors` is accepted for `neighbours`.\n";
 
 // A bar inside a cell would end it.
 std::string cell(std::string_view text) {
@@ -64,8 +65,10 @@ std::string wrapped(std::string_view words) {
 std::string options_page() {
   std::string page(kIntroduction);
   for (const bool advanced : {false, true}) {
-    page += advanced ? "\n## Advanced\n\n| option | default | values | what it does | for |\n"
-                     : "\n| option | default | values | what it does |\n";
+    page +=
+        advanced
+            ? "\n## Advanced\n\nFew programs need these; the last column says which.\n\n| option | default | values | what it does | for |\n"
+            : "\n| option | default | values | what it does |\n";
     page += advanced ? "| --- | --- | --- | --- | --- |\n" : "| --- | --- | --- | --- |\n";
     for (const OptionRow& row : option_rows()) {
       if (row.advanced.empty() == advanced) continue;

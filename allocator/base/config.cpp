@@ -26,7 +26,8 @@ constexpr std::array kOptions = {
          "auto|vmm|whole|driver",
          "How custash gets device memory. vmm: mapped pages. whole: the same, with each block "
          "above 1 MiB in one physical allocation, for GDRCopy and the like. driver: "
-         "cuMemAlloc. auto: vmm if possible, and whole once the process uses these."},
+         "cuMemAlloc. auto: vmm if possible, and whole once the process uses GDRCopy or the "
+         "like."},
         [](Config& c, std::string_view text) {
           return choose<Backing>(&c.backing,
                                  text,
@@ -42,9 +43,10 @@ constexpr std::array kOptions = {
          "auto|copies|never|strict|parameters",
          "When cudaFree and cuMemFree wait. auto: only if pending work may write memory that "
          "the host can read. copies: also for copies to the device out of pinned memory. "
-         "strict: for all work on the device, like the driver. never: not at all. parameters: "
-         "as auto, but a kernel counts only if its parameters hold an address of host memory; "
-         "wrong if kernels find such addresses in device memory."},
+         "strict: for all work on the device, like the driver. never: not at all, which is "
+         "unsafe if the program relies on a free to wait. parameters: as auto, but a kernel "
+         "counts only if its parameters hold an address of host memory; wrong if kernels find "
+         "such addresses in device memory."},
         [](Config& c, std::string_view text) {
           return choose<FreeMode>(&c.free_mode,
                                   text,
@@ -127,7 +129,7 @@ constexpr std::array kOptions = {
             "",
             "Directory, without commas in its path, for sleeping memory that does not fit in "
             "host memory, in an unnamed file that only you can read. Empty: none; the process "
-            "stays awake."},
+            "then stays awake if host memory is too small."},
            [](Config& c, std::string_view text) { return set_text(&c.sleep_dir, text); }},
     Option{{"neighbours",
             "flag",
@@ -136,15 +138,16 @@ constexpr std::array kOptions = {
             "true: when the device is full, ask your other processes under custash to release "
             "cached memory, and do the same for them. cudaMemGetInfo counts it as free."},
            [](Config& c, std::string_view text) { return set_flag(&c.neighbours, text); }},
-    Option{{"control",
-            "flag",
-            "true",
-            "true|false",
-            "Start a service thread so that custash trim, snapshot and top can reach this "
-            "process. It starts with the first allocation. With neighbours and control both "
-            "off, there is no thread until memory is exported, and idle memory returns during "
-            "later calls that miss the cache."},
-           [](Config& c, std::string_view text) { return set_flag(&c.control, text); }},
+    Option{
+        {"control",
+         "flag",
+         "true",
+         "true|false",
+         "Start a service thread so that custash trim, snapshot and top can reach this "
+         "process. It starts with the first allocation. With neighbours and control both off "
+         "there is no thread until memory is exported, and idle memory returns only during "
+         "later calls that miss the cache."},
+        [](Config& c, std::string_view text) { return set_flag(&c.control, text); }},
     Option{{"log", "choice", "off", "off|error|warn|info|debug", "The lowest severity to log."},
            [](Config& c, std::string_view text) {
              return choose<LogLevel>(&c.log,
@@ -201,8 +204,9 @@ constexpr std::array kOptions = {
          "memory first runs out. The ending chooses the format: .html, a report; .json; "
          ".pickle, for PyTorch's viewer; .trace.json, for Perfetto; .pb.gz, for pprof; "
          ".folded, for flame graphs. Without custash run it is written as JSON (x.html.json), "
-         "and a message names the command that makes x.html. If the file exists, the process's number is added to the name; links are not followed. "
-         "%r, %h, %p as in record. Empty: none."},
+         "and a message names the command that makes x.html. If the file exists, the "
+         "process's number is added to the name; links are not followed. %r, %h, %p as in "
+         "record. Empty: none."},
         [](Config& c, std::string_view text) { return set_text(&c.snapshot, text); }},
     Option{{"leaks",
             "flag",
@@ -221,18 +225,19 @@ constexpr std::array kOptions = {
             "Empty: none."},
            [](Config& c, std::string_view text) { return set_text(&c.record, text); }},
     // Advanced.
-    Option{{"caching",
-            "choice",
-            "auto",
-            "auto|always|never",
-            "never: pass each allocation to the driver, so that memory checkers see it. auto: "
-            "never under compute-sanitizer.",
-            "Memory checkers that custash does not detect."},
-           [](Config& c, std::string_view text) {
-             using enum Caching;
-             return choose(
-                 &c.caching, text, {{"auto", Auto}, {"always", Always}, {"never", Never}});
-           }},
+    Option{
+        {"caching",
+         "choice",
+         "auto",
+         "auto|always|never",
+         "never: pass each allocation to the driver, so that memory checkers see it. always: "
+         "also under compute-sanitizer. auto: never under it.",
+         "`never`: memory checkers that custash does not detect."},
+        [](Config& c, std::string_view text) {
+          using enum Caching;
+          return choose(
+              &c.caching, text, {{"auto", Auto}, {"always", Always}, {"never", Never}});
+        }},
     Option{
         {"pools",
          "choice",
@@ -241,32 +246,34 @@ constexpr std::array kOptions = {
          "Stream-ordered memory (cudaMallocAsync, cudaMallocFromPoolAsync). auto: serve the "
          "default pool, and any program-created pool whose properties custash can honour. "
          "default: serve the default pool only. driver: serve none.",
-         "Programs that keep stream-ordered memory across a reset of the context."},
+         "`driver`: programs that keep stream-ordered memory across a reset of the context."},
         [](Config& c, std::string_view text) {
           return choose<Pools>(
               &c.pools,
               text,
               {{"auto", Pools::Auto}, {"default", Pools::Default}, {"driver", Pools::Driver}});
         }},
-    Option{{"single_stream",
-            "flag",
-            "true",
-            "true|false",
-            "true: while a single stream is active, freed memory is reusable at once in its "
-            "order.",
-            "With free:strict: programs that submit work by ways that custash does not see."},
-           [](Config& c, std::string_view text) { return set_flag(&c.single_stream, text); }},
     Option{
-        {"run_ahead",
-         "percent",
-         "10",
-         "0-1000",
-         "Extra memory, in percent of the bytes in use, that custash may allocate so that "
-         "one stream need not wait for another.",
-         "Programs of several streams. Kernels of four overlapped 3.7 times with 10, 1.9 with 0."},
-        [](Config& c, std::string_view text) {
-          return set_number(&c.run_ahead_percent, text, 1000, "%");
-        }},
+        {"single_stream",
+         "flag",
+         "true",
+         "true|false",
+         "true: while a single stream is active, freed memory can be used at once by later "
+         "work of that stream.",
+         "`false`, with free:strict: programs that submit work in ways that custash does not "
+         "see."},
+        [](Config& c, std::string_view text) { return set_flag(&c.single_stream, text); }},
+    Option{{"run_ahead",
+            "percent",
+            "10",
+            "0-1000",
+            "Extra memory, in percent of the bytes in use, that custash may allocate so that "
+            "one stream need not wait for another.",
+            "Programs with several streams: kernels of four ran 3.7-fold in parallel with 10, "
+            "1.9-fold with 0."},
+           [](Config& c, std::string_view text) {
+             return set_number(&c.run_ahead_percent, text, 1000, "%");
+           }},
     Option{{"guard_show",
             "flag",
             "false",
@@ -299,23 +306,24 @@ constexpr std::array kOptions = {
             "0-86400",
             "Release pinned memory to the system after this many seconds without use, while no "
             "work is in flight; work submitted meanwhile waits. 0: never.",
-            "Programs that pause for longer: num_host_free falls."},
+            "`0` or more seconds: programs that pause for longer than a minute (num_host_free "
+            "falls)."},
            [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
-    Option{
-        {"sleep_pinned",
-         "bytes",
-         "0",
-         "bytes, or with K, M, G, T (powers of 1,024)",
-         "The most pinned host memory for the contents of sleeping memory. It stays for "
-         "the next sleep. Contents beyond it go to pageable memory, which is slower.",
-         "Servers that sleep often: 16 GiB slept in 0.4 s instead of 1.8, and woke in 0.3 s instead of 2."},
-        [](Config& c, std::string_view text) { return set_bytes(&c.sleep_pinned, text); }},
+    Option{{"sleep_pinned",
+            "bytes",
+            "0",
+            "bytes, or with K, M, G, T (powers of 1,024)",
+            "The most pinned host memory for the contents of sleeping memory. It stays for "
+            "the next sleep. Contents beyond it go to pageable memory, which is slower.",
+            "Servers that sleep often: 16 GiB slept in 0.4 s instead of 1.8, and woke in 0.3 s "
+            "instead of 2."},
+           [](Config& c, std::string_view text) { return set_bytes(&c.sleep_pinned, text); }},
     Option{{"sleep_memory",
             "bytes",
             "all",
             "all, or bytes, or with K, M, G, T (powers of 1,024)",
             "The most pageable host memory for the contents of sleeping memory. all: what the "
-            "machine and the control group have. Contents beyond it go to sleep_dir.",
+            "machine and the cgroup have. Contents beyond it go to sleep_dir.",
             "Hosts with little memory."},
            [](Config& c, std::string_view text) {
              return set_bytes_or_all(&c.sleep_memory, text);
@@ -326,7 +334,8 @@ constexpr std::array kOptions = {
             "0-64",
             "How many callers a call site has, in C++ and as many in Python. 0: no call "
             "sites.",
-            "Deep programs. A pair of 4 KiB took 0.46 µs with 16 and 0.31 with 0."},
+            "Deep programs. A cudaMalloc and cudaFree of 4 KiB took 0.46 µs with 16 and 0.31 "
+            "with 0."},
            number<&Config::history_depth, 64>},
     Option{
         {"snapshot_signal",

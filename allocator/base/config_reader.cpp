@@ -37,9 +37,9 @@ std::string_view replacement_of_removed(std::string_view name) {
       {"guard_core", "let the process read the kernel log (sysctl kernel.dmesg_restrict=0)"},
       {"guard_slack", "guard:all checks whole pages, other values 4 KiB on each side"},
       {"handle_cache", "the driver serves each cuMemCreate, as without custash"},
-      {"history_python", "call sites have lines of Python in every process that runs it"},
-      {"magazines", "each thread keeps a few blocks ready"},
-      {"pinned_threads", "one thread per core, at most 16"},
+      {"history_python", "call sites always have lines of Python where there are some"},
+      {"magazines", "it is always on now"},
+      {"pinned_threads", "custash uses one thread per core, at most 16"},
       {"sleep_check", "keep sleep_dir on a file system with checksums of its own"},
       {"turns",
        "run such programs one after the other, or let the idle one sleep (sleep_after)"}};

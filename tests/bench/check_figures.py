@@ -116,7 +116,7 @@ class Documentation(unittest.TestCase):
                  for line in (ROOT / "docs/measurements.md").read_text().splitlines() if line.startswith("| DDP, ")}
         (_, own), segments, custash = (cells[f"DDP, {way}"] for way in ("PyTorch's own cache", "expandable segments", "custash"))
         self.assertIn(f"peaked at {custash[1]} MiB instead of {own}. PyTorch's expandable segments need {segments[1]}, "
-                      f"with {segments[0]} ms a step against {custash[0]} (within the noise).", page)
+                      f"at {segments[0]} ms a step; custash took {custash[0]} (within the noise).", page)
 
     def test_the_readme_says_what_programs_gained(self):
         page = " ".join((ROOT / "README.md").read_text().split())

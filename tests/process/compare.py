@@ -156,7 +156,7 @@ class Compare(Case):
         out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:", runs=6)
         self.assertRegex(out, r"  metric +20 \(20 - 20\) +10 \(10 - 10\) +2\.00 x \(2\.00 - 2\.00\)")
         self.assertIn("metric: better by a factor of 2.00 with custash. The difference is larger than the noise "
-                      "(p = 0.031; between -50.0 % and -50.0 % with 95 % certainty).", out)
+                      "(p = 0.031; 2.00 to 2.00 times with 95 % certainty).", out)
         out, _ = self.compare("number 20 10", *metric, "--metric-higher", "--ignore", "^time:", runs=6)
         self.assertIn("metric: a loss: worse by a factor of 2.00 with custash. The difference is larger than the noise", out)
         out, _ = self.compare("number 20", *metric, runs=6)

@@ -37,18 +37,24 @@ bool has(const std::string& text, const std::string& part) {
 TEST_CASE("gains, losses and noise are called by their names", "[compare]") {
   const Row faster = time_row({2.0, 2.1, 2.2, 2.3, 2.2, 2.1}, {1.0, 1.1, 1.2, 1.3, 1.2, 1.1});
   CHECK(is_gain(faster, false));
-  CHECK(has(verdict_of(faster, false), "times as fast with custash. The difference is larger"));
+  CHECK(has(
+      verdict_of(faster, false),
+      "1.87 times as fast with custash. The difference is larger than the noise (p = 0.031; "
+      "1.77 to 2.00 times with 95 % certainty)."));
   CHECK_FALSE(is_gain(faster, true));
   CHECK(has(verdict_of(faster, true), "a loss: 1.87 times as long with custash."));
   const Row slower = time_row({1.0, 1.1, 1.2, 1.3, 1.2, 1.1}, {2.0, 2.1, 2.2, 2.3, 2.2, 2.1});
   CHECK_FALSE(is_gain(slower, false));
   CHECK(has(verdict_of(slower, false), "a loss: 1.87 times as long with custash."));
+  CHECK(has(verdict_of(slower, false), "; 1.77 to 2.00 times with"));
+  CHECK(has(verdict_of(slower, true), "; 1.77 to 2.00 times with"));
   CHECK(is_gain(slower, true));
   const Row noise = time_row({1.0, 1.0, 1.0, 1.0, 1.0, 1.0}, {1.1, 1.1, 1.1, 1.1, 0.9, 0.9});
   CHECK_FALSE(is_gain(noise, false));
-  CHECK(verdict_of(noise, false) ==
-        "wall time: no gain. The difference is within the noise (p = 0.81; between -10.0 % and "
-        "+10.0 % with 95 % certainty).");
+  CHECK(
+      verdict_of(noise, false) ==
+      "wall time: no gain shown. The difference is within the noise (p = 0.81; between 10.0 % "
+      "less and 10.0 % more, with 95 % certainty).");
 }
 
 TEST_CASE("a gain below 1 % is none, however certain", "[compare]") {
@@ -69,7 +75,7 @@ TEST_CASE("peak memory has a verdict where it clearly differs", "[compare]") {
   const Row less = time_row({200, 202, 204, 206, 208, 210}, {100, 101, 102, 103, 104, 105});
   CHECK(memory_verdict(less) ==
         "wall time: 50 % less with custash. The difference is larger than the noise (p = "
-        "0.031; between -50.0 % and -50.0 % with 95 % certainty).");
+        "0.031; between 50.0 % less and 50.0 % less, with 95 % certainty).");
   const Row more = time_row({100, 101, 102, 103, 104, 105}, {110, 111, 112, 113, 114, 115});
   CHECK(has(memory_verdict(more), "10 % more with custash."));
   CHECK(memory_verdict(time_row({1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6})).empty());

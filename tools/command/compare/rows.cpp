@@ -89,23 +89,39 @@ bool is_gain(const Row& row, bool higher_is_better) {
           (higher_is_better ? ratio <= 1 / (1 + kWorth) : ratio >= 1 + kWorth));
 }
 
-// What the rounds leave open, so that "no gain" also says which loss would have shown.
+// What the rounds leave open, so that "no gain" also says which loss would have shown: as
+// shares of what the first side takes, or as `factor` says it.
 std::string interval_of(const Row& row) {
   if (row.judged.lowest == 0) return "";
+  std::string out = "; between ";
+  const auto add_share = [&](double ratio) {
+    const double change = (1 / ratio - 1) * 100;
+    add(out, "%.1f %% %s", std::abs(change), change > 0 ? "more" : "less");
+  };
+  add_share(row.judged.highest);
+  out += " and ";
+  add_share(row.judged.lowest);
+  return out + ", with 95 % certainty";
+}
+
+std::string interval_of(const Row& row, bool inverse) {
+  const Judged& judged = row.judged;
+  if (judged.lowest == 0) return "";
   std::string out;
   add(out,
-      "; between %+.1f %% and %+.1f %% with 95 %% certainty",
-      (1 / row.judged.highest - 1) * 100,
-      (1 / row.judged.lowest - 1) * 100);
+      "; %.2f to %.2f times with 95 %% certainty",
+      inverse ? 1 / judged.highest : judged.lowest,
+      inverse ? 1 / judged.lowest : judged.highest);
   return out;
 }
 
 std::string verdict_of(const Row& row, bool higher_is_better, const std::string& with) {
   const double ratio = row.judged.ratio.median;
   const std::string name = row.name + ": ";
+  std::string interval = interval_of(row);
   const auto noise = [&](const char* how) {
     std::string out = " The difference is ";
-    add(out, "%s the noise (p = %.2g%s).", how, row.judged.chance, interval_of(row).c_str());
+    add(out, "%s the noise (p = %.2g%s).", how, row.judged.chance, interval.c_str());
     return out;
   };
   if (row.judged.verdict == Verdict::TooFew) {
@@ -122,7 +138,7 @@ std::string verdict_of(const Row& row, bool higher_is_better, const std::string&
   if (is_one(row.spreads[0]) && is_one(row.spreads[1]) &&
       row.spreads[0].least == row.spreads[1].least)
     return name + "no gain. It is the same in all runs.";
-  if (row.judged.verdict == Verdict::Noise) return name + "no gain." + noise("within");
+  if (row.judged.verdict == Verdict::Noise) return name + "no gain shown." + noise("within");
   const bool better = is_better(row, higher_is_better);
   const bool is_time = row.unit == Unit::Seconds;
   std::string out = name;
@@ -130,23 +146,26 @@ std::string verdict_of(const Row& row, bool higher_is_better, const std::string&
     out += std::string(better ? "better" : "a loss: worse") + " " + with + ": " +
            shown(row.spreads[0].median, row) + " becomes " + shown(row.spreads[1].median, row) +
            ".";
-  else if (is_gain(row, higher_is_better))
+  else if (is_gain(row, higher_is_better)) {
+    interval = interval_of(row, higher_is_better);
     add(out,
         is_time ? "%.2f times as fast %s." : "better by a factor of %.2f %s.",
         higher_is_better ? 1 / ratio : ratio,
         with.c_str());
-  else if (is_small(ratio))
+  } else if (is_small(ratio))
     out += std::string("no gain. It is ") + (better ? "better" : "worse") + " " + with +
            " by less than 1 %.";
   else if (better)
     out += "no gain. More runs are better " + with + ", but the median of the ratios is worse.";
   else if ((ratio > 1) != higher_is_better)
     out += "no gain. More runs are worse " + with + ", but the median of the ratios is better.";
-  else
+  else {
+    interval = interval_of(row, !higher_is_better);
     add(out,
         is_time ? "a loss: %.2f times as long %s." : "a loss: worse by a factor of %.2f %s.",
         higher_is_better ? ratio : 1 / ratio,
         with.c_str());
+  }
   return out + noise("larger than");
 }
 
