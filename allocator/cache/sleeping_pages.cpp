@@ -183,8 +183,8 @@ void SleepingPages::give_back(MappedMemory* mapped, SleepSums* sums) {
 void SleepingPages::give_back(MappedMemory& mapped, Sleeper& sleeper, SleepSums* sums) {
   const MappedRange& range = sleeper.range;
   if (core_.memory.unmap(range.address, range.size).ok()) {
+    mapped.left(range);  // before the driver may issue the number again
     if (!range.released) core_.shared.deferred_unmaps.release(range.handle);
-    mapped.left(range);
     bytes_.fetch_add(range.size);
     return;
   }

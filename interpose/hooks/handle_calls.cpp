@@ -24,20 +24,24 @@ void ended(Handle handle) {
   history::ended(passed::Kind::Handle, handle);
 }
 
-// A handle that custash does not translate. The driver may issue a number again that the
-// program has for memory that has slept: then another one is made.
+void lives_on(Handle handle, const HandleTable::Handle& as_before) {
+  passed::table().back(passed::Kind::Handle,
+                       handle,
+                       {.bytes = as_before.bytes, .device = as_before.properties.location.id});
+}
+
+void end_all(const HandleTable::Unmapped& unmapped) {
+  for (const auto& [number, handle] : unmapped.ended)
+    if (handle.counted) ended(number);
+}
+
+// A handle that comes from elsewhere, under the number that the program gets for it.
 template <typename Make>
-CUresult make_unlike(Handle* out, Make make) {
-  constexpr std::size_t kMost = 16;
-  CUresult result = make();
-  std::vector<Handle> taken;
-  while (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr &&
-         taken.size() < kMost && handle_table().is_taken(*out)) {
-    taken.push_back(*out);
-    result = make();
-  }
-  for (const Handle each : taken)
-    Status(process::core()->driver().mem_release(each)).ignore();
+CUresult obtain(Handle* out, Make make) {
+  const KeepAwake awake(process::core());
+  const CUresult result = make();
+  if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
+    *out = handle_table().obtained(*out);
   return result;
 }
 
@@ -72,6 +76,8 @@ CUresult mem_create(
     const CUmemAllocationProp* properties,
     unsigned long long flags) {
   Allocator* const core = process::core();
+  // New memory must leave room for what sleeps, and no number may be issued twice.
+  const KeepAwake awake(core);
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, bytes, properties, flags); });
   if (result == CUDA_SUCCESS && core != nullptr) {
@@ -88,19 +94,16 @@ CUresult mem_create(
 CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
                      NullStream,
                      CUmemGenericAllocationHandle handle) {
-  if (process::core() == nullptr) return real(handle);
   const KeepAwake awake(process::core());
   const Handle by_driver = handle_table().by_driver(handle);
+  // Before the driver issues the number again.
   const auto before = handle_table().released(handle);
-  const bool last = before && before->is_last();
-  if (last) ended(handle);  // before the driver issues the number again
+  const bool last = before && before->is_last() && before->counted;
+  if (last) ended(handle);
   const CUresult result = real(by_driver);
   if (result == CUDA_SUCCESS || !before) return result;
   handle_table().back(handle, *before);
-  if (last)
-    passed::table().back(passed::Kind::Handle,
-                         handle,
-                         {.bytes = before->bytes, .device = before->properties.location.id});
+  if (last) lives_on(handle, *before);
   return result;
 }
 
@@ -119,7 +122,7 @@ CUresult mem_map(
   const Handle by_driver = handle_table().by_driver(handle);
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(address, bytes, offset, by_driver, flags); });
-  if (result != CUDA_SUCCESS && noted) handle_table().unmapped(address, 1);
+  if (result != CUDA_SUCCESS && noted) end_all(handle_table().unmapped(address, 1));
   return result;
 }
 
@@ -128,10 +131,13 @@ CUresult mem_unmap(Real<CUdeviceptr, Count> real,
                    CUdeviceptr address,
                    Count bytes) {
   const KeepAwake awake(process::core());
+  const HandleTable::Unmapped before = handle_table().unmapped(address, bytes);
+  end_all(before);
   const CUresult result = real(address, bytes);
-  if (result == CUDA_SUCCESS && process::core() != nullptr)
-    for (const Handle each : handle_table().unmapped(address, bytes))
-      ended(each);
+  if (result == CUDA_SUCCESS) return result;
+  handle_table().back(before);
+  for (const auto& [number, handle] : before.ended)
+    if (handle.counted) lives_on(number, handle);
   return result;
 }
 
@@ -144,8 +150,10 @@ CUresult mem_set_access(Real<CUdeviceptr, Count, const CUmemAccessDesc*, Count> 
   const KeepAwake awake(process::core());
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(address, bytes, access, count); });
-  if (result == CUDA_SUCCESS && process::core() != nullptr)
+  if (result == CUDA_SUCCESS)
     handle_table().accessed(address, bytes, access, count);
+  else
+    handle_table().access_unknown(address, bytes);
   return result;
 }
 
@@ -154,7 +162,7 @@ CUresult mem_import(Real<CUmemGenericAllocationHandle*, void*, CUmemAllocationHa
                     CUmemGenericAllocationHandle* out,
                     void* handle,
                     CUmemAllocationHandleType type) {
-  return make_unlike(out, [&] {
+  return obtain(out, [&] {
     return hooks::retry_after_trim(real, [&](auto* call) { return call(out, handle, type); });
   });
 }
@@ -163,7 +171,7 @@ CUresult multicast_create(Real<CUmemGenericAllocationHandle*, const void*> real,
                           NullStream,
                           CUmemGenericAllocationHandle* out,
                           const void* properties) {
-  return make_unlike(out, [&] { return real(out, properties); });
+  return obtain(out, [&] { return real(out, properties); });
 }
 
 CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
@@ -171,7 +179,7 @@ CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
                     CUarrayMapInfo* list,
                     unsigned count,
                     CUstream stream) {
-  if (list == nullptr || process::core() == nullptr) return real(list, count, stream);
+  if (list == nullptr || count == 0) return real(list, count, stream);
   const KeepAwake awake(process::core());
   std::vector<CUarrayMapInfo> translated(list, list + count);
   for (CUarrayMapInfo& each : translated) {

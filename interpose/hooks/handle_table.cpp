@@ -11,6 +11,29 @@
 
 namespace custash {
 
+// The driver issues the numbers of handles again that have slept.
+HandleTable::Number HandleTable::free_number(Number wanted) const {
+  constexpr Number kNoneOfTheDriver = Number{1} << 62U;
+  while (handles_.contains(wanted))
+    wanted = wanted < kNoneOfTheDriver ? wanted | kNoneOfTheDriver : wanted + 1;
+  return wanted;
+}
+
+void HandleTable::set_driver(Number number, Handle* handle, Number by_driver) {
+  if (handle->by_driver != number) strangers_.fetch_sub(1);
+  const auto old = by_driver_.find(handle->by_driver);
+  if (old != by_driver_.end() && old->second == number) by_driver_.erase(old);
+  handle->by_driver = by_driver;
+  if (by_driver != number) strangers_.fetch_add(1);
+  if (by_driver != 0) by_driver_[by_driver] = number;
+}
+
+void HandleTable::put(Number number, const Handle& handle) {
+  Handle& put = handles_[number] = handle;
+  put.by_driver = number;
+  set_driver(number, &put, handle.by_driver);
+}
+
 HandleTable::Number HandleTable::made(Number by_driver,
                                       Bytes bytes,
                                       const CUmemAllocationProp& properties,
@@ -18,14 +41,25 @@ HandleTable::Number HandleTable::made(Number by_driver,
   Number number = by_driver;
   quietly([&] {
     const RankedLock lock(mutex_);
-    // The driver issues the numbers of handles again that have slept.
-    constexpr Number kNoneOfTheDriver = Number{1} << 62U;
-    while (handles_.contains(number) && handles_[number].by_driver != by_driver)
-      number = number < kNoneOfTheDriver ? number | kNoneOfTheDriver : number + 1;
-    handles_[number] = {
-        .bytes = bytes, .properties = properties, .flags = flags, .by_driver = by_driver};
-    any_.store(true);
-    count_strangers();
+    number = free_number(by_driver);
+    put(number,
+        {.bytes = bytes, .properties = properties, .flags = flags, .by_driver = by_driver});
+  });
+  return number;
+}
+
+HandleTable::Number HandleTable::obtained(Number by_driver) noexcept {
+  Number number = by_driver;
+  quietly([&] {
+    const RankedLock lock(mutex_);
+    if (const auto known = by_driver_.find(by_driver); known != by_driver_.end()) {
+      number = known->second;
+      handles_.at(number).stays = true;
+      ++handles_.at(number).references;
+      return;
+    }
+    number = free_number(by_driver);
+    put(number, {.by_driver = by_driver, .stays = true, .counted = false});
   });
   return number;
 }
@@ -34,40 +68,30 @@ HandleTable::Number HandleTable::by_driver(Number number) noexcept {
   if (strangers_.load() == 0) return number;
   const RankedLock lock(mutex_);
   const auto found = handles_.find(number);
-  return found == handles_.end() ? number : found->second.by_driver;
+  if (found != handles_.end()) return found->second.by_driver;
+  return by_driver_.contains(number) ? 0 : number;
 }
 
 HandleTable::Number HandleTable::of_program(Number by_driver) noexcept {
   if (strangers_.load() == 0) return by_driver;
   const RankedLock lock(mutex_);
-  for (const auto& [number, handle] : handles_)
-    if (handle.by_driver == by_driver) return number;
-  return by_driver;
-}
-
-bool HandleTable::is_taken(Number by_driver) noexcept {
-  if (strangers_.load() == 0) return false;
-  const RankedLock lock(mutex_);
-  return handles_.contains(by_driver);
+  const auto found = by_driver_.find(by_driver);
+  return found == by_driver_.end() ? by_driver : found->second;
 }
 
 bool HandleTable::change(Number number, int references, int mappings) {
   const auto found = handles_.find(number);
   if (found == handles_.end()) return false;
   Handle& handle = found->second;
-  handle.references += static_cast<std::uint32_t>(references);
-  handle.mappings += static_cast<std::uint32_t>(mappings);
+  if (references >= 0 || handle.references != 0)
+    handle.references += static_cast<std::uint32_t>(references);
+  if (mappings >= 0 || handle.mappings != 0)
+    handle.mappings += static_cast<std::uint32_t>(mappings);
   if (handle.references != 0 || handle.mappings != 0) return false;
+  set_driver(number, &handle, 0);
+  strangers_.fetch_sub(1);  // what has no number is counted
   handles_.erase(found);
-  count_strangers();
   return true;
-}
-
-void HandleTable::count_strangers() {
-  strangers_.store(static_cast<std::size_t>(
-      std::count_if(handles_.begin(), handles_.end(), [](const auto& each) {
-        return each.second.by_driver != each.first;
-      })));
 }
 
 void HandleTable::retained(Number number) noexcept {
@@ -80,7 +104,7 @@ void HandleTable::retained(Number number) noexcept {
 std::optional<HandleTable::Handle> HandleTable::released(Number number) noexcept {
   const RankedLock lock(mutex_);
   const auto found = handles_.find(number);
-  if (found == handles_.end()) return std::nullopt;
+  if (found == handles_.end() || found->second.references == 0) return std::nullopt;
   const Handle before = found->second;
   change(number, -1, 0);
   return before;
@@ -89,34 +113,65 @@ std::optional<HandleTable::Handle> HandleTable::released(Number number) noexcept
 void HandleTable::back(Number number, const Handle& as_before) noexcept {
   quietly([&] {
     const RankedLock lock(mutex_);
-    handles_[number] = as_before;
-    count_strangers();
+    const auto found = handles_.find(number);
+    if (found != handles_.end())
+      ++found->second.references;
+    else
+      put(number, as_before);
   });
 }
 
 bool HandleTable::mapped(Address address, Bytes bytes, Bytes offset, Number number) noexcept {
   bool entered = false;
+  bool known = false;
   quietly([&] {
     const RankedLock lock(mutex_);
     const auto handle = handles_.find(number);
-    if (handle == handles_.end()) return;
+    known = handle != handles_.end();
+    if (!known) return;
     const bool whole = offset == 0 && bytes == handle->second.bytes;
     entered = mappings_.try_emplace(address, Mapping{number, bytes, whole, false, {}}).second;
-    if (entered) change(number, 0, 1);
+    if (!entered) return;
+    change(number, 0, 1);
+    mapped_.store(true);
   });
+  if (known && !entered) stays(number);  // who knows where it is mapped
   return entered;
 }
 
-std::vector<HandleTable::Number> HandleTable::unmapped(Address address, Bytes bytes) noexcept {
-  std::vector<Number> ended;
+HandleTable::Unmapped HandleTable::unmapped(Address address, Bytes bytes) noexcept {
+  Unmapped out;
   const RankedLock lock(mutex_);
   auto at = mappings_.lower_bound(address);
   while (at != mappings_.end() && at->first - address < bytes) {
     const Number number = at->second.number;
-    if (change(number, 0, -1)) quietly([&] { ended.push_back(number); });
+    const auto handle = handles_.find(number);
+    quietly([&] {
+      out.mappings.emplace_back(*at);
+      if (handle != handles_.end() && handle->second.references == 0 &&
+          handle->second.mappings == 1)
+        out.ended.emplace_back(*handle);
+    });
+    change(number, 0, -1);
     at = mappings_.erase(at);
   }
-  return ended;
+  mapped_.store(!mappings_.empty());
+  return out;
+}
+
+void HandleTable::back(const Unmapped& as_before) noexcept {
+  quietly([&] {
+    const RankedLock lock(mutex_);
+    for (const auto& [number, handle] : as_before.ended) {
+      put(number, handle);
+      handles_[number].mappings = 0;
+    }
+    for (const auto& each : as_before.mappings) {
+      mappings_.insert(each);
+      change(each.second.number, 0, 1);
+    }
+    mapped_.store(!mappings_.empty());
+  });
 }
 
 // The mapping around the address, or the next one.
@@ -171,11 +226,19 @@ void HandleTable::stays_at(Address address, Bytes bytes) noexcept {
   }
 }
 
-bool HandleTable::is_asleep(Address address) noexcept {
-  if (!any()) return false;
+void HandleTable::access_unknown(Address address, Bytes bytes) noexcept {
+  const RankedLock lock(mutex_);
+  for (auto at = mapping_at(address);
+       at != mappings_.end() && (at->first <= address || at->first - address < bytes);
+       ++at)
+    at->second.whole = false;
+}
+
+bool HandleTable::is_mapped(Address address) noexcept {
+  if (!any_mapped()) return false;
   const RankedLock lock(mutex_);
   const auto at = mapping_at(address);
-  return at != mappings_.end() && at->first <= address && at->second.asleep;
+  return at != mappings_.end() && at->first <= address;
 }
 
 // Custash makes the memory again as it was: all of it, at this address, for these devices.
@@ -193,7 +256,7 @@ bool HandleTable::may_leave(const Mapping& mapping, const Handle& handle) const 
 
 std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums) {
   std::vector<MappedRange> out;
-  const bool cards = any() && peer_clients::in_use();
+  const bool cards = any_mapped() && peer_clients::in_use();
   const RankedLock lock(mutex_);
   Bytes rest = 0;
   for (const auto& [number, handle] : handles_)
@@ -227,18 +290,22 @@ std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums
 
 void HandleTable::left(const MappedRange& range) {
   const RankedLock lock(mutex_);
-  Mapping& mapping = mappings_.at(range.address);
-  mapping.asleep = true;
-  handles_.at(mapping.number).by_driver = 0;
-  count_strangers();
+  const auto mapping = mappings_.find(range.address);
+  if (mapping == mappings_.end()) return;
+  mapping->second.asleep = true;
+  const Number number = mapping->second.number;
+  if (const auto handle = handles_.find(number); handle != handles_.end())
+    set_driver(number, &handle->second, 0);
 }
 
 void HandleTable::returned(const MappedRange& range) {
   const RankedLock lock(mutex_);
-  Mapping& mapping = mappings_.at(range.address);
-  mapping.asleep = false;
-  handles_.at(mapping.number).by_driver = range.handle;
-  count_strangers();
+  const auto mapping = mappings_.find(range.address);
+  if (mapping == mappings_.end()) return;
+  mapping->second.asleep = false;
+  const Number number = mapping->second.number;
+  if (const auto handle = handles_.find(number); handle != handles_.end())
+    quietly([&] { set_driver(number, &handle->second, range.handle); });
 }
 
 HandleTable& handle_table() noexcept {

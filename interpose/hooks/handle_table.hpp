@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <cuda.h>
@@ -29,7 +30,8 @@ class HandleTable final : public MappedMemory {
     Number by_driver = 0;  // its number there
     std::uint32_t references = 1;
     std::uint32_t mappings = 0;
-    bool stays = false;  // known outside of this process's addresses, or by several references
+    bool stays = false;   // known outside of this process's addresses, or by several references
+    bool counted = true;  // made by the program; else it comes from elsewhere
 
     // A release of this reference is the end of the memory.
     [[nodiscard]] bool is_last() const { return references == 1 && mappings == 0; }
@@ -40,11 +42,12 @@ class HandleTable final : public MappedMemory {
               Bytes bytes,
               const CUmemAllocationProp& properties,
               unsigned long long flags) noexcept;
-  // The driver's number for the program's, and the reverse. Others are the same.
+  // The same of one that comes from elsewhere. The driver may return one that the program has.
+  Number obtained(Number by_driver) noexcept;
+  // The driver's number for the program's, and the reverse. Others are the same, but for one
+  // that the program has no more: the driver is to refuse it.
   Number by_driver(Number number) noexcept;
   Number of_program(Number by_driver) noexcept;
-  // The program has a handle of this number, which the driver knows by another.
-  bool is_taken(Number by_driver) noexcept;
 
   // The memory behind a handle stays until its last reference and its last mapping are gone.
   void retained(Number number) noexcept;
@@ -53,12 +56,17 @@ class HandleTable final : public MappedMemory {
   void back(Number number, const Handle& as_before) noexcept;
   // Before the driver's call. True: if that fails, unmapped() undoes it.
   bool mapped(Address address, Bytes bytes, Bytes offset, Number number) noexcept;
-  // Those that ended.
-  std::vector<Number> unmapped(Address address, Bytes bytes) noexcept;
+  // Before the driver's call: the mappings in the range, and the handles that ended by it. If
+  // the call fails, back() undoes it.
+  struct Unmapped;
+  Unmapped unmapped(Address address, Bytes bytes) noexcept;
+  void back(const Unmapped& as_before) noexcept;
   void accessed(Address address,
                 Bytes bytes,
                 const CUmemAccessDesc* access,
                 std::size_t count) noexcept;
+  // The access of a range may be any.
+  void access_unknown(Address address, Bytes bytes) noexcept;
 
   // Before the driver's call, whatever comes of it: somebody else knows the memory.
   void stays(Number number) noexcept;
@@ -67,10 +75,10 @@ class HandleTable final : public MappedMemory {
   // The program may pass handles to a function that custash does not know.
   void all_stay() noexcept { all_stay_.store(true); }
 
-  // The address has memory of the program's that sleeps.
-  bool is_asleep(Address address) noexcept;
+  // The program has mapped memory at the address, or anywhere.
+  bool is_mapped(Address address) noexcept;
 
-  [[nodiscard]] bool any() const { return any_.load(); }
+  [[nodiscard]] bool any_mapped() const { return mapped_.load(); }
 
   // ---- MappedMemory.
   std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) override;
@@ -90,19 +98,28 @@ class HandleTable final : public MappedMemory {
 
   [[nodiscard]] bool may_leave(const Mapping& mapping, const Handle& handle) const
       REQUIRES(mutex_);
+  Number free_number(Number wanted) const REQUIRES(mutex_);
+  // The driver's number of a handle from now on; 0: none, it sleeps or ends.
+  void set_driver(Number number, Handle* handle, Number by_driver) REQUIRES(mutex_);
   // True: this was its end.
   bool change(Number number, int references, int mappings) REQUIRES(mutex_);
-  void count_strangers() REQUIRES(mutex_);
+  void put(Number number, const Handle& handle) REQUIRES(mutex_);
   std::map<Address, Mapping>::iterator mapping_at(Address address) REQUIRES(mutex_);
 
   RankedMutex mutex_{HookRank::Handles};
   std::map<Number, Handle> handles_ GUARDED_BY(mutex_);
   std::map<Address, Mapping> mappings_ GUARDED_BY(mutex_);
+  std::map<Number, Number> by_driver_ GUARDED_BY(mutex_);  // the program's numbers
   // How many handles the driver does not know by the program's number. Order: none; a thread
   // that has a number of the program's got it from one that saw the count.
   std::atomic<std::size_t> strangers_{0};
-  std::atomic<bool> any_{false};
+  std::atomic<bool> mapped_{false};
   std::atomic<bool> all_stay_{false};
+};
+
+struct HandleTable::Unmapped {
+  std::vector<std::pair<Address, Mapping>> mappings;
+  std::vector<std::pair<Number, Handle>> ended;
 };
 
 // The process's. Never destroyed.

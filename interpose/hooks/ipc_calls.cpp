@@ -87,7 +87,7 @@ CUresult handle_for_address_range(Real<void*, CUdeviceptr, Count, int, unsigned 
   BlockInfo block;
   const Ownership owner = find_block(address, &block);
   const bool foreign = owner == Ownership::Foreign && process::core() != nullptr;
-  const KeepAwake awake(owner == Ownership::Live || (foreign && handle_table().any())
+  const KeepAwake awake(owner == Ownership::Live || (foreign && handle_table().any_mapped())
                             ? process::core()
                             : nullptr);
   if (foreign) handle_table().stays_at(address, bytes);

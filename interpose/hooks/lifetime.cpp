@@ -67,7 +67,7 @@ constinit PrimaryUses primary_uses;
 
 // Contents of the program's own mappings are kept with a context, but do not end with it.
 Allocator* keeps_awake(Allocator* core) {
-  return handle_table().any() ? core : nullptr;
+  return handle_table().any_mapped() ? core : nullptr;
 }
 
 }  // namespace

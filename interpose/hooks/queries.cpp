@@ -61,7 +61,7 @@ void note_device_pointer(CUdeviceptr address, CUdeviceptr told) {
 template <typename Ask>
 CUresult ask_driver(Ownership owner, CUdeviceptr address, Ask ask) {
   const bool sleeps = owner == Ownership::Live ||
-                      (owner == Ownership::Foreign && handle_table().is_asleep(address));
+                      (owner == Ownership::Foreign && handle_table().is_mapped(address));
   Allocator* const core = sleeps ? process::core() : nullptr;
   return core == nullptr ? ask() : core->sleep_gate().while_awake(ask);
 }

@@ -115,8 +115,8 @@ CUresult pointer_set_attribute(Real<const void*, CUpointer_attribute, CUdevicept
   const Ownership owner = core == nullptr ? Ownership::Foreign : core->find(address, &block);
   if (owner == Ownership::Foreign || value == nullptr ||
       attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) {
-    if (core != nullptr)
-      handle_table().stays_at(address, 1);  // the attribute may stay with the memory
+    const KeepAwake awake(core);
+    handle_table().stays_at(address, 1);  // the attribute may stay with the memory
     return real(value, attribute, address);
   }
   if (owner == Ownership::Cached) return CUDA_ERROR_INVALID_VALUE;

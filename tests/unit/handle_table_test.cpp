@@ -26,6 +26,13 @@ constexpr CUmemAccessDesc access_of(
   return {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}, .flags = flags};
 }
 
+Numbers ended(const HandleTable::Unmapped& unmapped) {
+  Numbers out;
+  for (const auto& [number, handle] : unmapped.ended)
+    out.push_back(number);
+  return out;
+}
+
 // Handles 1, 2, … at addresses of their numbers times kSize.
 struct Made {
   explicit Made(std::uint64_t count) {
@@ -79,8 +86,8 @@ TEST_CASE("a handle lives until its references and its mappings are gone",
   table.mapped(16_MiB, kSize, 0, 7);
   table.mapped(32_MiB, kSize, 0, 7);
   REQUIRE(table.released(7));
-  CHECK(table.unmapped(16_MiB, kSize).empty());
-  CHECK(table.unmapped(32_MiB, kSize) == Numbers{7});
+  CHECK(ended(table.unmapped(16_MiB, kSize)).empty());
+  CHECK(ended(table.unmapped(32_MiB, kSize)) == Numbers{7});
   CHECK_FALSE(table.released(7));
   CHECK_FALSE(table.mapped(2_MiB, kSize, 0, 8));  // not the program's own
 }
@@ -89,8 +96,8 @@ TEST_CASE("one unmap ends all mappings in its range and no other", "[unit][handl
   Made it(4);
   for (std::uint64_t i = 1; i <= 4; ++i)
     CHECK_FALSE(it.table.released(i)->is_last());
-  CHECK(it.table.unmapped(2 * kSize, 2 * kSize) == Numbers{2, 3});
-  CHECK(it.table.unmapped(kSize, 4 * kSize) == Numbers{1, 4});
+  CHECK(ended(it.table.unmapped(2 * kSize, 2 * kSize)) == Numbers{2, 3});
+  CHECK(ended(it.table.unmapped(kSize, 4 * kSize)) == Numbers{1, 4});
 }
 
 TEST_CASE("what the driver refuses to end lives on", "[unit][handle_table]") {
@@ -151,15 +158,14 @@ TEST_CASE("memory that sleeps is known by its address, and sleeps once",
   Made it(2);
   it.table.stays(2);
   it.sleep();
-  CHECK(it.table.is_asleep(kSize));
-  CHECK(it.table.is_asleep(2 * kSize - 1));
-  CHECK_FALSE(it.table.is_asleep(2 * kSize));
-  CHECK_FALSE(it.table.is_asleep(kSize - 1));
+  CHECK(it.table.is_mapped(kSize));
+  CHECK(it.table.is_mapped(3 * kSize - 1));
+  CHECK_FALSE(it.table.is_mapped(3 * kSize));
+  CHECK_FALSE(it.table.is_mapped(kSize - 1));
   Bytes stay = 0;
   CHECK(it.sleepable(&stay).empty());
   CHECK(stay == kSize);
   it.wake({1});
-  CHECK_FALSE(it.table.is_asleep(kSize));
   CHECK(it.sleepable() == Numbers{1});
 }
 
@@ -174,11 +180,50 @@ TEST_CASE("numbers are translated from the first sleep on", "[unit][handle_table
   CHECK(it.table.of_program(2) == 1);
   CHECK(it.table.of_program(9) == 3);
   CHECK(it.table.by_driver(77) == 77);
-  CHECK(it.table.is_taken(3));
-  CHECK_FALSE(it.table.is_taken(9));
+  CHECK(it.table.by_driver(9) == 0);  // the program has no such handle
   it.sleep();
   it.wake({1, 2, 3});
-  CHECK_FALSE(it.table.is_taken(3));
+  CHECK(it.table.by_driver(9) == 9);
+}
+
+TEST_CASE("handles from elsewhere have numbers of their own, and stay",
+          "[unit][handle_table]") {
+  Made it(1);
+  it.sleep();
+  it.wake({5});
+  const HandleTable::Number other = it.table.obtained(1);
+  CHECK(other != 1);
+  CHECK(it.table.by_driver(other) == 1);
+  CHECK(it.table.obtained(5) == 1);  // the program's own, once more
+  CHECK(it.sleepable().empty());
+  CHECK_FALSE(it.table.released(1)->is_last());
+  REQUIRE(it.table.released(other));
+  CHECK_FALSE(it.table.released(other));
+}
+
+TEST_CASE("a refused unmap changes nothing", "[unit][handle_table]") {
+  Made it(3);
+  REQUIRE(it.table.released(2));
+  const auto before = it.table.unmapped(kSize, 3 * kSize);
+  CHECK(ended(before) == Numbers{2});
+  CHECK_FALSE(it.table.any_mapped());
+  it.table.back(before);
+  CHECK(it.sleepable() == Numbers{1, 2, 3});
+  CHECK(ended(it.table.unmapped(2 * kSize, kSize)) == Numbers{2});
+}
+
+TEST_CASE("a mapping that has ended is not counted below zero", "[unit][handle_table]") {
+  Made it(1);
+  it.table.unmapped(kSize, kSize);
+  it.table.unmapped(kSize, kSize);
+  REQUIRE(it.table.released(1)->is_last());
+  CHECK_FALSE(it.table.released(1));
+}
+
+TEST_CASE("access that is not known keeps a range awake", "[unit][handle_table]") {
+  Made it(2);
+  it.table.access_unknown(2 * kSize, 1);
+  CHECK(it.sleepable() == Numbers{1});
 }
 
 TEST_CASE("a number that the program has is not issued a second time", "[unit][handle_table]") {
@@ -204,6 +249,5 @@ TEST_CASE("released memory that has slept needs no number", "[unit][handle_table
   REQUIRE(it.asleep.size() == 1);
   CHECK(it.asleep[0].released);
   it.wake({8});
-  CHECK(it.table.unmapped(kSize, kSize) == Numbers{1});
-  CHECK_FALSE(it.table.is_taken(1));
+  CHECK(ended(it.table.unmapped(kSize, kSize)) == Numbers{1});
 }
