@@ -146,11 +146,11 @@ HandleTable::Unmapped HandleTable::unmapped(Address address, Bytes bytes) noexce
   while (at != mappings_.end() && at->first - address < bytes) {
     const Number number = at->second.number;
     const auto handle = handles_.find(number);
+    const bool last = handle != handles_.end() && handle->second.references == 0 &&
+                      handle->second.mappings == 1;
     quietly([&] {
       out.mappings.emplace_back(*at);
-      if (handle != handles_.end() && handle->second.references == 0 &&
-          handle->second.mappings == 1)
-        out.ended.emplace_back(*handle);
+      if (last) out.ended.emplace_back(*handle);
     });
     change(number, 0, -1);
     at = mappings_.erase(at);
@@ -299,13 +299,15 @@ void HandleTable::left(const MappedRange& range) {
 }
 
 void HandleTable::returned(const MappedRange& range) {
-  const RankedLock lock(mutex_);
-  const auto mapping = mappings_.find(range.address);
-  if (mapping == mappings_.end()) return;
-  mapping->second.asleep = false;
-  const Number number = mapping->second.number;
-  if (const auto handle = handles_.find(number); handle != handles_.end())
-    quietly([&] { set_driver(number, &handle->second, range.handle); });
+  quietly([&] {
+    const RankedLock lock(mutex_);
+    const auto mapping = mappings_.find(range.address);
+    if (mapping == mappings_.end()) return;
+    mapping->second.asleep = false;
+    const Number number = mapping->second.number;
+    if (const auto handle = handles_.find(number); handle != handles_.end())
+      set_driver(number, &handle->second, range.handle);
+  });
 }
 
 HandleTable& handle_table() noexcept {

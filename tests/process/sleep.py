@@ -377,6 +377,11 @@ class Sleep(Case):
         first.ok(f"unmap {pieces}")
         self.assertEqual(first.quit(), 0)
 
+    def test_threads_that_make_and_end_mappings_beside_sleep(self):
+        done = program.run("mapped", CUSTASH_CONF="backing:vmm", CUSTASH_SIM="devices=2,memory=1g")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"^slept [1-9]\d* wrong 0\n$")
+
     def test_what_the_program_shares_of_its_mappings_stays_awake(self):
         for how, stays in (("export_handle {handle}", 30), ("retain {memory}", 30), ("map {handle}", 30),
                            ("dmabuf {memory} 4096", 30), ("properties {handle}", 0)):
