@@ -179,15 +179,17 @@ CUresult map_arrays(Real<CUarrayMapInfo*, unsigned, CUstream> real,
                     CUarrayMapInfo* list,
                     unsigned count,
                     CUstream stream) {
-  if (list == nullptr || count == 0) return real(list, count, stream);
   const KeepAwake awake(process::core());
-  std::vector<CUarrayMapInfo> translated(list, list + count);
-  for (CUarrayMapInfo& each : translated) {
-    if (each.memOperationType != CU_MEM_OPERATION_TYPE_MAP) continue;
-    handle_table().stays(each.memHandle.memHandle);
-    each.memHandle.memHandle = handle_table().by_driver(each.memHandle.memHandle);
+  std::vector<CUarrayMapInfo> translated;
+  for (unsigned i = 0; list != nullptr && i < count; ++i) {
+    const Handle number = list[i].memHandle.memHandle;
+    if (list[i].memOperationType != CU_MEM_OPERATION_TYPE_MAP) continue;
+    handle_table().stays(number);
+    if (handle_table().by_driver(number) == number) continue;
+    if (translated.empty()) translated.assign(list, list + count);
+    translated[i].memHandle.memHandle = handle_table().by_driver(number);
   }
-  return real(translated.data(), count, stream);
+  return real(translated.empty() ? list : translated.data(), count, stream);
 }
 
 }  // namespace custash::handlers
