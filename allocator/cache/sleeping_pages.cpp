@@ -237,23 +237,15 @@ Status SleepingPages::make() {
 
 // As the program made its range, and as custash makes its own pages.
 Status SleepingPages::make(Sleeper& sleeper) {
-  if (sleeper.segment != nullptr) {
-    Page made;
-    const Status status =
-        core_.memory.make_page(sleeper.page.address, sleeper.page.size, &made);
-    if (status.ok()) sleeper.page.handle = made.handle;
-    return status;
-  }
+  Page& page = sleeper.page;
   MappedRange& range = sleeper.range;
-  const Driver& driver = core_.shared.driver;
-  Status status = driver.mem_create(&range.handle, range.size, &range.properties, range.flags);
-  if (!status.ok()) return status;
-  status = driver.mem_map(range.address, range.size, 0, range.handle, 0);
-  if (!status.ok()) {
-    core_.shared.deferred_unmaps.release(range.handle);
-    return status;
-  }
-  sleeper.page.handle = range.handle;
+  Page made;
+  const Status status =
+      sleeper.segment != nullptr
+          ? core_.memory.make_page(page.address, page.size, &made)
+          : core_.memory.make_page(
+                page.address, page.size, range.properties, range.flags, &made);
+  if (status.ok()) page.handle = range.handle = made.handle;
   return status;
 }
 

@@ -47,7 +47,7 @@ class MappingCost {
   Nanoseconds last_ = 0;         // 0: not yet asked
 };
 
-// Whether pages are moved often for so long that the user should know.
+// Whether pages have moved so often, for half a minute, that the user should know.
 class MoveRate {
  public:
   static constexpr Nanoseconds kWindow = 10'000'000'000;

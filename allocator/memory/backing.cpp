@@ -156,8 +156,16 @@ Status DriverMemory::unmap(Address begin, Bytes bytes) const {
 }
 
 Status DriverMemory::make_page(Address at, Bytes bytes, Page* out) const {
+  return make_page(at, bytes, properties_, 0, out);
+}
+
+Status DriverMemory::make_page(Address at,
+                               Bytes bytes,
+                               const CUmemAllocationProp& properties,
+                               unsigned long long flags,
+                               Page* out) const {
   CUmemGenericAllocationHandle handle = 0;
-  Status status = driver_.mem_create(&handle, bytes, &properties_, 0);
+  Status status = driver_.mem_create(&handle, bytes, &properties, flags);
   if (!status.ok()) return status;
   status = driver_.mem_map(at, bytes, 0, handle, 0);
   if (!status.ok()) {

@@ -52,6 +52,11 @@ class DriverMemory {
              std::vector<Page>* out) const;
   // One new page, without access.
   Status make_page(Address at, Bytes bytes, Page* out) const;
+  Status make_page(Address at,
+                   Bytes bytes,
+                   const CUmemAllocationProp& properties,
+                   unsigned long long flags,
+                   Page* out) const;
   // A page that has a handle and is mapped nowhere, without access.
   Status place(const Page& page) const;
   // Unmaps a range whose pages were moved.

@@ -182,18 +182,24 @@ std::map<Address, HandleTable::Mapping>::iterator HandleTable::mapping_at(Addres
   return at;
 }
 
+// visit(address, mapping) for each that has something of the range.
+template <typename Visit>
+void HandleTable::each_mapping(Address address, Bytes bytes, Visit visit) {
+  for (auto at = mapping_at(address);
+       at != mappings_.end() && (at->first <= address || at->first - address < bytes);
+       ++at)
+    visit(at->first, at->second);
+}
+
 void HandleTable::accessed(Address address,
                            Bytes bytes,
                            const CUmemAccessDesc* access,
                            std::size_t count) noexcept {
   const RankedLock lock(mutex_);
-  for (auto at = mapping_at(address);
-       at != mappings_.end() && (at->first <= address || at->first - address < bytes);
-       ++at) {
-    Mapping& mapping = at->second;
-    if (at->first < address || at->first + mapping.bytes > address + bytes) {
+  each_mapping(address, bytes, [&](Address begin, Mapping& mapping) {
+    if (begin < address || begin + mapping.bytes > address + bytes) {
       mapping.whole = false;  // parts have different access
-      continue;
+      return;
     }
     bool noted = false;
     quietly([&] {
@@ -207,7 +213,7 @@ void HandleTable::accessed(Address address,
       noted = true;
     });
     if (!noted) mapping.whole = false;
-  }
+  });
 }
 
 void HandleTable::stays(Number number) noexcept {
@@ -218,20 +224,15 @@ void HandleTable::stays(Number number) noexcept {
 
 void HandleTable::stays_at(Address address, Bytes bytes) noexcept {
   const RankedLock lock(mutex_);
-  for (auto at = mapping_at(address);
-       at != mappings_.end() && (at->first <= address || at->first - address < bytes);
-       ++at) {
-    const auto found = handles_.find(at->second.number);
+  each_mapping(address, bytes, [&](Address, const Mapping& mapping) REQUIRES(mutex_) {
+    const auto found = handles_.find(mapping.number);
     if (found != handles_.end()) found->second.stays = true;
-  }
+  });
 }
 
 void HandleTable::access_unknown(Address address, Bytes bytes) noexcept {
   const RankedLock lock(mutex_);
-  for (auto at = mapping_at(address);
-       at != mappings_.end() && (at->first <= address || at->first - address < bytes);
-       ++at)
-    at->second.whole = false;
+  each_mapping(address, bytes, [](Address, Mapping& mapping) { mapping.whole = false; });
 }
 
 bool HandleTable::is_mapped(Address address) noexcept {
@@ -289,24 +290,22 @@ std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums
 }
 
 void HandleTable::left(const MappedRange& range) {
-  const RankedLock lock(mutex_);
-  const auto mapping = mappings_.find(range.address);
-  if (mapping == mappings_.end()) return;
-  mapping->second.asleep = true;
-  const Number number = mapping->second.number;
-  if (const auto handle = handles_.find(number); handle != handles_.end())
-    set_driver(number, &handle->second, 0);
+  move(range, 0);
 }
 
 void HandleTable::returned(const MappedRange& range) {
+  move(range, range.handle);
+}
+
+void HandleTable::move(const MappedRange& range, Number by_driver) {
   quietly([&] {
     const RankedLock lock(mutex_);
     const auto mapping = mappings_.find(range.address);
     if (mapping == mappings_.end()) return;
-    mapping->second.asleep = false;
+    mapping->second.asleep = by_driver == 0;
     const Number number = mapping->second.number;
     if (const auto handle = handles_.find(number); handle != handles_.end())
-      set_driver(number, &handle->second, range.handle);
+      set_driver(number, &handle->second, by_driver);
   });
 }
 

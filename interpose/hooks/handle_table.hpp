@@ -105,6 +105,10 @@ class HandleTable final : public MappedMemory {
   bool change(Number number, int references, int mappings) REQUIRES(mutex_);
   void put(Number number, const Handle& handle) REQUIRES(mutex_);
   std::map<Address, Mapping>::iterator mapping_at(Address address) REQUIRES(mutex_);
+  template <typename Visit>
+  void each_mapping(Address address, Bytes bytes, Visit visit) REQUIRES(mutex_);
+  // The range's memory has this handle from now on; 0: none, it sleeps.
+  void move(const MappedRange& range, Number by_driver);
 
   RankedMutex mutex_{HookRank::Handles};
   std::map<Number, Handle> handles_ GUARDED_BY(mutex_);

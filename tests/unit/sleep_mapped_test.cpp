@@ -123,7 +123,7 @@ TEST_CASE("what the program mapped leaves with ours and comes back", "[unit][sle
   CHECK(sim::used(0) == used - 3 * kRange);
 }
 
-TEST_CASE("what the program mapped and what stays is told", "[unit][sleep_mapped]") {
+TEST_CASE("the answer names what stays of the program's mappings", "[unit][sleep_mapped]") {
   Program it;
   it.stays = 6_MiB;
   CHECK(it.sleep.go({}).text.find("stays awake: 6 MiB that the program mapped") !=
