@@ -277,15 +277,7 @@ void tell(const Program& program,
               result.text.c_str());
 }
 
-// The number of runs; failures are told. In a child.
-// Every call is the default; a sanitizer, ten times slower, looks at one call in
-// CUSTASH_FAULT_STRIDE.
-std::uint64_t stride() {
-  const char* const text = std::getenv("CUSTASH_FAULT_STRIDE");
-  const unsigned long long value = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  return value == 0 ? 1 : value;
-}
-
+// The number of runs, and of failed ones, which it prints. In a child.
 std::pair<int, int> all_of(const Scenario& scenario, const Setup& setup) {
   const Program program = parse(scenario.script);
   const Result sound = run(program, setup, {});
@@ -295,16 +287,11 @@ std::pair<int, int> all_of(const Scenario& scenario, const Setup& setup) {
   }
   int runs = 1;
   int failed = 0;
-  for (const bool persistent : {false, true}) {
-    for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
-      for (std::uint64_t at = 1; at <= sound.calls; at += stride()) {
-        const Plan plan{.at = at, .code = code, .persistent = persistent};
-        const Result result = run(program, setup, plan);
-        ++runs;
-        if (result.kind == Violation::None) continue;
-        if (++failed <= 8) tell(program, scenario, setup, plan, result);
-      }
-    }
+  for (const Plan& plan : plans_of(sound.calls)) {
+    const Result result = run(program, setup, plan);
+    ++runs;
+    if (result.kind == Violation::None) continue;
+    if (++failed <= 8) tell(program, scenario, setup, plan, result);
   }
   return {runs, failed};
 }

@@ -88,14 +88,6 @@ std::vector<PinSetup> setups() {
   return all;
 }
 
-// Every call is the default; a sanitizer, ten times slower, looks at one call in
-// CUSTASH_FAULT_STRIDE.
-std::uint64_t stride() {
-  const char* const text = std::getenv("CUSTASH_FAULT_STRIDE");
-  const unsigned long long value = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-  return value == 0 ? 1 : value;
-}
-
 void tell(const PinScenario& scenario,
           const PinSetup& setup,
           const Plan& plan,
@@ -120,16 +112,11 @@ Counts all_of(const PinScenario& scenario, const PinSetup& setup) {
   const Result sound = run(program, setup, {});
   Counts counts{1, sound.kind == Violation::None ? 0 : 1};
   if (counts.failed != 0) return tell(scenario, setup, {}, sound), counts;
-  for (const bool persistent : {false, true}) {
-    for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
-      for (std::uint64_t at = 1; at <= sound.calls; at += stride()) {
-        const Plan plan{.at = at, .code = code, .persistent = persistent};
-        const Result result = run(program, setup, plan);
-        ++counts.runs;
-        if (result.kind == Violation::None) continue;
-        if (++counts.failed <= 4) tell(scenario, setup, plan, result);
-      }
-    }
+  for (const Plan& plan : plans_of(sound.calls)) {
+    const Result result = run(program, setup, plan);
+    ++counts.runs;
+    if (result.kind == Violation::None) continue;
+    if (++counts.failed <= 4) tell(scenario, setup, plan, result);
   }
   return counts;
 }

@@ -5,6 +5,9 @@
 
 #include "tests/sim/sim.hpp"
 
+#include <cstdlib>
+#include <vector>
+
 namespace custash {
 
 struct Plan {
@@ -27,5 +30,24 @@ struct Plan {
 
   std::uint64_t start = 0;
 };
+
+// The plans for a scenario of so many calls. A call fails in four ways: with either code, once
+// or from then on. Each call fails in all four; with CUSTASH_FAULT_STRIDE=N each way takes
+// every Nth call and begins at another one, so that with 4 each call fails in one way.
+inline std::vector<Plan> plans_of(std::uint64_t calls) {
+  const char* const text = std::getenv("CUSTASH_FAULT_STRIDE");
+  const std::uint64_t asked = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  const std::uint64_t stride = asked == 0 ? 1 : asked;
+  std::vector<Plan> plans;
+  std::uint64_t way = 0;
+  for (const bool persistent : {false, true}) {
+    for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+      for (std::uint64_t at = 1 + way * stride / 4; at <= calls; at += stride)
+        plans.push_back({.at = at, .code = code, .persistent = persistent});
+      ++way;
+    }
+  }
+  return plans;
+}
 
 }  // namespace custash
