@@ -75,7 +75,7 @@ void GraphMemory::node_changes() {
 }
 
 GraphMemory::Leaving GraphMemory::leaves(const void* handle) {
-  return state_.captures.take(handle);
+  return state_.captures.detach(handle);
 }
 
 void GraphMemory::destroyed(const Leaving& leaving) {

@@ -10,14 +10,14 @@ namespace custash {
 Status WorkInFlight::take_ticket(CUcontext own, std::uint64_t* ticket) {
   if (ContextCache* only = state_.only.load()) {
     Timeline* const one[] = {&only->timeline()};
-    if (only->context() != own) return state_.tickets.take(one, {}, nullptr, ticket);
-    return state_.tickets.take(one, one, one[0], ticket);
+    if (only->context() != own) return state_.tickets.issue(one, {}, nullptr, ticket);
+    return state_.tickets.issue(one, one, one[0], ticket);
   }
   ContextCache* cache = state_.known(own);
-  if (cache == nullptr) return state_.tickets.take(state_.timelines(), {}, nullptr, ticket);
+  if (cache == nullptr) return state_.tickets.issue(state_.timelines(), {}, nullptr, ticket);
   // Without custash, CUDA waits for the buffer's device, and for no other.
   const std::vector<Timeline*> here = timelines_of(state_.on_device(cache->device()));
-  return state_.tickets.take(state_.timelines(), here, &cache->timeline(), ticket);
+  return state_.tickets.issue(state_.timelines(), here, &cache->timeline(), ticket);
 }
 
 HostTickets& WorkInFlight::tickets() {

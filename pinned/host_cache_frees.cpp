@@ -166,7 +166,7 @@ HostStats HostCache::stats() {
     out = stats_;
     if (sampler_ != nullptr) sampler_->count(lock, &out);
   }
-  if (sampler_ != nullptr) sampler_->tell();
+  if (sampler_ != nullptr) sampler_->report();
   return out;
 }
 

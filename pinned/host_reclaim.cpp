@@ -53,7 +53,7 @@ Status HostReclaim::give_back(Nanoseconds idle_before,
       }
     }
   }
-  if (parts_.sampler != nullptr) parts_.sampler->tell();
+  if (parts_.sampler != nullptr) parts_.sampler->report();
   Status result;
   for (const Returning& item : work) {
     const Nanoseconds begin = parts_.driver.now();

@@ -45,9 +45,9 @@ class HostSampler {
   // The program has waited for work on the device.
   virtual void waited() = 0;
   // Checks all of its buffers, those in use too.
-  virtual void look_at_all() = 0;
+  virtual void check_all() = 0;
   // Reports what was found while the lock was held.
-  virtual void tell() = 0;
+  virtual void report() = 0;
 
   // ---- The caller holds the lock of the cache.
 

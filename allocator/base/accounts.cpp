@@ -120,7 +120,7 @@ void Accounts::balance(Number number, Bytes requested) {
   spare_of_this_thread(of(number)).fetch_add(rounded(requested));
 }
 
-Accounts::Use Accounts::look(Number number) {
+Accounts::Use Accounts::sample(Number number) {
   Account& account = of(number);
   const Lock lock(mutex_);
   collect(account);

@@ -53,7 +53,7 @@ class Accounts {
   void balance(Number number, Bytes requested);
 
   // What is in use, and the most since the last look.
-  Use look(Number number);
+  Use sample(Number number);
   // The blocks have ended with their context, without a free.
   void forget(Number number);
 

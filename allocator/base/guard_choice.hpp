@@ -32,7 +32,7 @@ struct GuardChoice {
   std::unique_ptr<Sampler> (*on_device)(const SamplerParts& parts) = nullptr;
   std::unique_ptr<HostSampler> (*on_host)(const HostParts& parts) = nullptr;
   // Receives what they find. Called without a lock.
-  void (*tell)(const SlackWrite& what) noexcept = nullptr;
+  void (*report)(const SlackWrite& what) noexcept = nullptr;
 
   [[nodiscard]] bool any() const { return one_in != 0; }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // SharedField: a copyable atomic field. Other threads may read it while its owner writes. Each
-// access stands alone. Order: relaxed, but what publish() releases look() and exchange()
+// access stands alone. Order: relaxed, but what publish() releases acquire() and exchange()
 // acquire. Pure.
 #pragma once
 
@@ -29,10 +29,10 @@ class SharedField {
   // Returns the old value. If several threads race, exactly one sees it.
   T exchange(T value) { return value_.exchange(value, std::memory_order_acq_rel); }
 
-  // A thread that reads it by exchange() or look() also sees the writes before this.
+  // A thread that reads it by exchange() or acquire() also sees the writes before this.
   void publish(T value) { value_.store(value, std::memory_order_release); }
 
-  [[nodiscard]] T look() const { return value_.load(std::memory_order_acquire); }
+  [[nodiscard]] T acquire() const { return value_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<T> value_;

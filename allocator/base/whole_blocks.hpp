@@ -20,7 +20,7 @@ class WholeBlocks {
 
   [[nodiscard]] bool on() const { return on_.load(std::memory_order_relaxed); }
 
-  bool look() {
+  bool check() {
     if (on()) return true;
     Ask* const ask = ask_.load(std::memory_order_relaxed);
     if (ask == nullptr || !ask()) return false;

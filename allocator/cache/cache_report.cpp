@@ -13,7 +13,7 @@ template <typename AnyBlock>
 PieceState piece_state(const AnyBlock& block) {
   switch (block.state) {
     case BlockState::Used:  // without an id: a thread keeps it for its next request
-      return block.buffer_id.look() != 0 ? PieceState::Used : PieceState::Free;
+      return block.buffer_id.acquire() != 0 ? PieceState::Used : PieceState::Free;
     case BlockState::InLimbo:
     case BlockState::Busy:  // on its way between two of the others
       return PieceState::Limbo;
@@ -61,7 +61,7 @@ bool CacheReport::describe(Address address, BlockInfo* out) {
     if (index >= slab->blocks.size()) return false;
     const SmallRef ref{slab, index};
     const SmallBlock& block = ref.block();
-    const std::uint64_t id = block.buffer_id.look();
+    const std::uint64_t id = block.buffer_id.acquire();
     if (id == 0) return false;
     *out = {ref.address(),
             block.requested,
@@ -75,7 +75,7 @@ bool CacheReport::describe(Address address, BlockInfo* out) {
   const Block* const found = owner.segment->used.find_last(address);
   if (found == nullptr) return false;
   const Block& block = *found;
-  const std::uint64_t id = block.buffer_id.look();
+  const std::uint64_t id = block.buffer_id.acquire();
   if (address >= block.end() || id == 0) return false;
   const auto holds_it = [&](const auto& pool) { return &pool->large == block.segment->arena; };
   const auto pool = std::find_if(core_.pools.begin(), core_.pools.end(), holds_it);

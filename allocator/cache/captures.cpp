@@ -132,7 +132,7 @@ Captures::Numbers Captures::replace(const void* handle, const void* part) {
   return drop_locked(before);
 }
 
-Captures::Numbers Captures::take(const void* handle) {
+Captures::Numbers Captures::detach(const void* handle) {
   Lock lock(mutex_);
   return take_locked(handle);
 }

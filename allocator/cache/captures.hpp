@@ -60,7 +60,7 @@ class Captures {
   [[nodiscard]] Numbers replace(const void* handle, const void* part);
   // Before the driver destroys it: afterwards another thread may get the same handle. Then
   // either drop() or put_back().
-  [[nodiscard]] Numbers take(const void* handle);
+  [[nodiscard]] Numbers detach(const void* handle);
   [[nodiscard]] Numbers drop(const Numbers& taken);
   void put_back(const void* handle, const Numbers& taken);
 

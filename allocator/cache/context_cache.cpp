@@ -78,7 +78,7 @@ Status ContextCache::allocate(Bytes bytes,
       core_.shared.config.caching == Caching::Never)
     return core_.memory.alloc(bytes, out);
   reclaim_.decay(PlainTrim::WhenIdle, kLate);
-  if (core_.shared.whole_blocks.look()) grants_.keep_blocks_whole();
+  if (core_.shared.whole_blocks.check()) grants_.keep_blocks_whole();
   CrossWait wait;
   const Request request = make_request(freed_, bytes, stream_state, &wait, thread_cache);
   Address found = 0;
@@ -322,7 +322,7 @@ void ContextCache::abandon() {
     slabs.insert(slabs.end(), dissolved.begin(), dissolved.end());
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       for (Segment* segment : arena->dissolve()) {
-        surviving_.take(*segment);
+        surviving_.keep(*segment);
         segments_.recycle(segment);
       }
     }

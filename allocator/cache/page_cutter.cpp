@@ -15,7 +15,7 @@ namespace custash {
 // visit(arena, first block, page, dead bytes) for the pages that are worth it.
 template <typename Visit>
 void PageCutter::each_page(Visit visit) {
-  staying_.look();
+  staying_.refresh();
   const Position passed = fences_.passed();
   for (const auto& pool : core_.pools) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {

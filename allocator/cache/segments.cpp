@@ -25,11 +25,11 @@ Segment* Segments::make(Address base, Bytes size, SegmentKind kind, Arena& arena
   return segment;
 }
 
-// SurvivingPages::take() may have left entries of an ended context: they are cleared first.
+// SurvivingPages::keep() may have left entries of an ended context: they are cleared first.
 void Segments::enter(Segment& segment, Address begin, Address end, std::size_t pieces) {
   CUSTASH_ASSERT(segment.base <= begin && begin < end && end <= segment.base + segment.size);
   CUSTASH_ASSERT(begin % kPageBytes == 0 && end % kPageBytes == 0 && pieces != 0);
-  pages_.clear(begin, end);  // see SurvivingPages::take()
+  pages_.clear(begin, end);  // see SurvivingPages::keep()
   const bool entered = pages_.set(begin, end, &segment);
   CUSTASH_ASSERT(entered);
   stats_.count_reserved(stat_pool(segment.arena->kind()),

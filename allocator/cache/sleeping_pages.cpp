@@ -17,7 +17,7 @@ namespace custash {
 // visit(arena, first block, page) for the pages that may leave.
 template <typename Visit>
 void SleepingPages::each_page(SleepSums* sums, Visit visit) {
-  staying_.look();
+  staying_.refresh();
   for (const auto& pool : core_.pools) {
     for (Arena* arena : {&pool->small_pages, &pool->large}) {
       for (Segment* segment : arena->segments()) {

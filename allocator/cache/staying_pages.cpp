@@ -22,7 +22,7 @@ StayingPages::Stretch StayingPages::stretch_of(Address base) const {
   return block == nullptr ? Stretch{base, base + 1} : Stretch{block->address, block->end()};
 }
 
-void StayingPages::look() {
+void StayingPages::refresh() {
   exported_.clear();
   for (const Address base : freed_.exported().open())
     exported_.push_back(stretch_of(base));
@@ -50,7 +50,7 @@ Bytes SleepSums::*StayingPages::reason(const Page& page) const {
 void StayingPages::keep(Address base, std::uint64_t buffer_id, bool on) {
   CacheLock lock(mutex_);
   if (kept_.size() >= most_kept_) {
-    look();  // forgets blocks that have been freed
+    refresh();  // forgets blocks that have been freed
     most_kept_ = std::max(kFewKept, 2 * kept_.size());
   }
   if (on)

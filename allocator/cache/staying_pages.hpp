@@ -25,7 +25,7 @@ class StayingPages {
   // The block has SYNC_MEMOPS, or not any more.
   void keep(Address base, std::uint64_t buffer_id, bool on) EXCLUDES(cache_lock);
   // Finds the blocks that stay now. Before the questions below, under the same lock.
-  void look() REQUIRES(cache_lock);
+  void refresh() REQUIRES(cache_lock);
   // Where the page's bytes are counted if it stays; null: it need not.
   [[nodiscard]] Bytes SleepSums::*reason(const Page& page) const REQUIRES(cache_lock);
   // The context ends.

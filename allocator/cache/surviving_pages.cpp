@@ -8,7 +8,7 @@
 
 namespace custash {
 
-void SurvivingPages::take(Segment& segment) {
+void SurvivingPages::keep(Segment& segment) {
   if (segment.kind == SegmentKind::Plain) {
     // custash learns only afterwards that a release of a primary context was the last.
     // Addresses that the driver gave to another context since then belong to that context.

@@ -21,7 +21,7 @@ class SurvivingPages {
       : cache_(cache), shared_(shared), memory_(memory), mutex_(mutex) {}
 
   // Takes the segment's pages and range, and takes the segment out of the page map.
-  void take(Segment& segment) REQUIRES(cache_lock);
+  void keep(Segment& segment) REQUIRES(cache_lock);
   void add(const std::vector<Page>& pages) REQUIRES(cache_lock);
   // After the context has ended.
   void give_back() EXCLUDES(cache_lock);

@@ -27,7 +27,7 @@ class KeptThreadCaches {
     Lock lock(mutex_);
     // A free that met the end of its context may have left a block: then it is not reused.
     const auto fits = [&](const std::unique_ptr<ThreadCache>& each) {
-      const void* const owner = each->owner.look();
+      const void* const owner = each->owner.acquire();
       return (owner == nullptr || owner == thread) && each->empty();
     };
     const auto found = std::find_if(kept_.begin(), kept_.end(), fits);

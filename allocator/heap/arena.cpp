@@ -108,7 +108,7 @@ bool Arena::open_growth(
   } else {
     block = list_.insert_after(block, best->segment, best->address, 0);
   }
-  holes_.take(best);
+  holes_.remove(best);
   out->block = block;
   out->hole = best;
   return true;
@@ -133,7 +133,7 @@ bool Arena::open_apart(Bytes bytes, Growth* out) {
   Segment* const segment = hole->segment;
   Block* const before = hole->previous;
   const Address begin = hole->address;
-  holes_.take(hole);
+  holes_.remove(hole);
   holes_.shrink(hole, kPageBytes + bytes);
   out->block = list_.insert_after(before, segment, begin + kPageBytes, bytes);
   holes_.insert(segment, begin, kPageBytes, before);

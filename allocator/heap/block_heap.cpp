@@ -103,7 +103,7 @@ Block* BlockHeap::take(Bytes bytes, const ReuseLimits& reuse_limits, Fit fit) {
 Block* BlockHeap::take_as_driver(Bytes bytes, const ReuseLimits& reuse_limits) {
   DriverPlacement::Place best;
   for (Block* block : free_.blocks())
-    if (block->size >= bytes) placement_.look(*block, bytes, &best);
+    if (block->size >= bytes) placement_.consider(*block, bytes, &best);
   if (best.block == nullptr || !reuse_limits.accepts(best.block->reuse_after)) return nullptr;
   CUSTASH_ASSERT(best.address >= best.block->address);
   CUSTASH_ASSERT(best.address + bytes <= best.block->end());

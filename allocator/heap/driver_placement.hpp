@@ -25,7 +25,7 @@ class DriverPlacement {
 
   // Replaces `best` if this free block has a better place. No block crosses the end of a page,
   // so its two ends and one whole page between them are all that counts.
-  void look(Block& block, Bytes bytes, Place* best) const {
+  void consider(Block& block, Bytes bytes, Place* best) const {
     const Address last = align_down(block.end() - 1, kPageBytes);
     for (Address page = align_down(block.address, kPageBytes); page <= last;) {
       const Address begin = std::max(page, block.address);

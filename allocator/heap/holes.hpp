@@ -37,7 +37,7 @@ class Holes {
                                      Fit fit);
 
   // A thread grows into this hole: no other one finds it until shrink().
-  void take(Block* hole) { index_.erase(hole); }
+  void remove(Block* hole) { index_.erase(hole); }
 
   // Its first `bytes` are no hole any more.
   void shrink(Block* hole, Bytes bytes);

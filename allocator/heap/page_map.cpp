@@ -44,7 +44,7 @@ void PageMap::begin_block(Address address, Block* block) {
   }
 }
 
-// When a context has ended, another may own the address already (SurvivingPages::take()).
+// When a context has ended, another may own the address already (SurvivingPages::keep()).
 void PageMap::end_block(Address address) {
   auto* at = const_cast<Entry*>(entry(address));
   CUSTASH_ASSERT(at != nullptr);

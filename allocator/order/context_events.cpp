@@ -71,7 +71,7 @@ bool ContextEvents::record_on_stream(const StreamState& stream_state,
       holds(Rule::late_fences_are_no_barrier))
     return false;
   if (stream_captures(stream_state)) return false;
-  return events_.take(event).ok() &&
+  return events_.acquire(event).ok() &&
          driver_.event_record(event->handle(), stream_state.stream) == CUDA_SUCCESS;
 }
 
@@ -178,7 +178,7 @@ bool ContextEvents::use_over(const EventRef& use) {
 bool ContextEvents::record_free_abroad(const StreamState& stream_state, EventRef* out) {
   if (broken()) return false;
   const RelaxedCapture relaxed(driver_);
-  return events_.take(out).ok() && record_after(stream_state, *out);
+  return events_.acquire(out).ok() && record_after(stream_state, *out);
 }
 
 }  // namespace custash

@@ -51,7 +51,7 @@ class ContextEvents {
   void look_for_fault();
 
   // ---- Recording.
-  Status take(EventRef* out) { return events_.take(out); }
+  Status acquire(EventRef* out) { return events_.acquire(out); }
 
   // False: too old a driver, or it returned "not supported".
   [[nodiscard]] bool has_context_events() const { return context_events_.load(); }

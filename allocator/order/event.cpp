@@ -10,7 +10,7 @@ EventRef::~EventRef() {
   if (event_ != nullptr && event_->uses.fetch_sub(1) == 1) event_->pool->give(event_);
 }
 
-Status EventPool::take(EventRef* out) {
+Status EventPool::acquire(EventRef* out) {
   {
     Lock lock(mutex_);
     if (idle_ != nullptr) {

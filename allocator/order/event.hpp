@@ -58,7 +58,7 @@ class EventPool {
   EventPool(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
 
   // An idle event, or a new one if there is none.
-  Status take(EventRef* out);
+  Status acquire(EventRef* out);
 
   // The context is gone and its events with it: forgets them all.
   void abandon();

@@ -84,7 +84,7 @@ Status FenceLog::ensure(Position need, FenceKind kind) {
 Status FenceLog::record(Fence& fence) {
   EventRef event;
   if (events_.has_context_events()) {
-    if (const Status status = events_.take(&event); !status.ok()) return status;
+    if (const Status status = events_.acquire(&event); !status.ok()) return status;
   }
   const CaptureGate::Pass pass(events_.gate());
   Status status;

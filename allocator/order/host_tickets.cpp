@@ -9,10 +9,10 @@
 
 namespace custash {
 
-Status HostTickets::take(std::span<Timeline* const> timelines,
-                         std::span<Timeline* const> waited,
-                         const Timeline* own,
-                         std::uint64_t* ticket) {
+Status HostTickets::issue(std::span<Timeline* const> timelines,
+                          std::span<Timeline* const> waited,
+                          const Timeline* own,
+                          std::uint64_t* ticket) {
   std::vector<Place> places;
   Status result;
   for (Timeline* timeline : timelines) {

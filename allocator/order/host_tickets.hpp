@@ -24,10 +24,10 @@ class HostTickets {
   // all are idle it is 0, which has always passed. An error is that of `own`: a kernel's fault.
   // Without custash the program would have waited for the timelines of `waited` here: they
   // record fences as at a free.
-  Status take(std::span<Timeline* const> timelines,
-              std::span<Timeline* const> waited,
-              const Timeline* own,
-              std::uint64_t* ticket);
+  Status issue(std::span<Timeline* const> timelines,
+               std::span<Timeline* const> waited,
+               const Timeline* own,
+               std::uint64_t* ticket);
 
   // The newest ticket known to have passed; no driver call.
   [[nodiscard]] std::uint64_t passed() const { return passed_.load(); }

@@ -20,7 +20,7 @@ void HostVisibleWork::note(StreamState& stream_state, Position number) {
     return atomic_max(without_event_, number);
   const RelaxedCapture relaxed(events_.driver());
   EventRef event;
-  const bool had = events_.take(&event).ok();
+  const bool had = events_.acquire(&event).ok();
   // On the legacy stream an event is a barrier. It could keep apart kernels that other threads
   // have launched since the program's call.
   const bool whole = had && stream_state.stream == CU_STREAM_LEGACY &&

@@ -154,7 +154,7 @@ bool Timeline::validate() {
 bool Timeline::note_tail(StreamState& stream_state, Position number) {
   const RelaxedCapture relaxed(events_.driver());
   EventRef event;
-  if (!events_.take(&event).ok()) return false;  // what needs it waits until the stream is idle
+  if (!events_.acquire(&event).ok()) return false;  // a wait for the idle stream replaces it
   if (!events_.record_after(stream_state, event)) return false;
   Lock lock(mutex_);
   CUSTASH_ASSERT(number <= submissions_.submitted() &&
@@ -179,7 +179,7 @@ Position Timeline::record_free_on(StreamState& stream_state, SizeKind kind) {
     if (reuse_free_event(lock, stream_state, number)) return number;
   }
   const RelaxedCapture relaxed(events_.driver());
-  if (!events_.take(&event).ok()) return number;  // without an event the block is polled for
+  if (!events_.acquire(&event).ok()) return number;  // without an event the block is polled for
   if (holds(Rule::free_events_are_recorded) && !events_.record_after(stream_state, event))
     return number;
   Lock lock(mutex_);

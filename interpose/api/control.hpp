@@ -62,12 +62,12 @@ using Counters = std::vector<std::pair<std::string, std::int64_t>>;
 std::vector<std::string> names_of(const Counters& counters);
 
 // `names` has the order of `counters`, which is the same at every call.
-custash_status_t tell(const Counters& counters,
-                      const std::vector<std::string>& names,
-                      custash_stat_t* stats,
-                      std::size_t* count);
+custash_status_t write_stats(const Counters& counters,
+                             const std::vector<std::string>& names,
+                             custash_stat_t* stats,
+                             std::size_t* count);
 
 // Writes the text and a zero, or answers how much room they need.
-custash_status_t tell_text(const std::string& all, char* text, std::size_t* size);
+custash_status_t write_text(const std::string& all, char* text, std::size_t* size);
 
 }  // namespace custash::control

@@ -49,10 +49,10 @@ std::vector<std::string> names_of(const Counters& counters) {
   return names;
 }
 
-custash_status_t tell(const Counters& counters,
-                      const std::vector<std::string>& names,
-                      custash_stat_t* stats,
-                      std::size_t* count) {
+custash_status_t write_stats(const Counters& counters,
+                             const std::vector<std::string>& names,
+                             custash_stat_t* stats,
+                             std::size_t* count) {
   const std::size_t room = stats == nullptr ? 0 : *count;
   for (std::size_t i = 0; i < std::min(room, counters.size()); ++i)
     stats[i] = {names[i].c_str(), counters[i].second};
@@ -61,7 +61,7 @@ custash_status_t tell(const Counters& counters,
   return fits ? CUSTASH_SUCCESS : CUSTASH_ERROR_BUFFER_TOO_SMALL;
 }
 
-custash_status_t tell_text(const std::string& all, char* text, std::size_t* size) {
+custash_status_t write_text(const std::string& all, char* text, std::size_t* size) {
   const std::size_t room = text == nullptr ? 0 : *size;
   *size = all.size() + 1;
   if (text == nullptr) return CUSTASH_SUCCESS;

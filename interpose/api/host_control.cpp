@@ -81,7 +81,7 @@ custash_status_t custash_host_memory_stats(custash_stat_t* stats, size_t* count)
   if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   return with_core([&](Allocator&) {
     static const auto* const names = new auto(control::names_of(HostStats().flatten()));
-    return control::tell(process::pinned().stats().flatten(), *names, stats, count);
+    return control::write_stats(process::pinned().stats().flatten(), *names, stats, count);
   });
 }
 

@@ -21,7 +21,7 @@ custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t*
   if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   return with_device(device, [&](Allocator& core, int number) {
     static const auto* const names = new auto(control::names_of(device_stats::flatten({})));
-    return control::tell(
+    return control::write_stats(
         device_stats::flatten(device_stats::read(core, number)), *names, stats, count);
   });
 }
@@ -47,7 +47,7 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
     return CUSTASH_ERROR_INVALID_VALUE;
   }
   return with_device(device, [&](Allocator& core, int number) {
-    return control::tell_text(device_stats::as_json(core, number), text, size);
+    return control::write_text(device_stats::as_json(core, number), text, size);
   });
 }
 
@@ -87,5 +87,5 @@ custash_status_t custash_snapshot(const char* path) {
 custash_status_t custash_leaks_text(char* text, size_t* size) {
   if (size == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
   return with_core(
-      [&](Allocator& core) { return control::tell_text(leaks::text_now(core), text, size); });
+      [&](Allocator& core) { return control::write_text(leaks::text_now(core), text, size); });
 }

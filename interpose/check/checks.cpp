@@ -14,7 +14,7 @@ namespace {
 
 void serve(GuardChoice* choice) {
   GuardedMemory::serve(choice);
-  choice->tell = guards::slack_written;
+  choice->report = guards::slack_written;
 }
 
 void begin(const Config& config, void (*say)(const std::string& line)) {

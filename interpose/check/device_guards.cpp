@@ -251,7 +251,7 @@ void DeviceGuards::give_way() {
   }
 }
 
-void DeviceGuards::look_at_all() {
+void DeviceGuards::check_all() {
   if (arena_.load(std::memory_order_relaxed) == nullptr || core_.timeline.events().broken())
     return;
   give_way();
@@ -284,7 +284,7 @@ void DeviceGuards::look_at_living() {
       state = slack_.state_of(look);
     }
     if (state != CUDA_SUCCESS) return;
-    tell_of(block, look);
+    report_slack(block, look);
     CacheLock lock(core_.mutex);
     spare_.push_back(look);
   }
@@ -331,7 +331,7 @@ void DeviceGuards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
   std::erase_if(*leaving, [&](const Leaving& each) {
     const CUresult state = slack_.state_of(each.look);
     if (state == CUDA_ERROR_NOT_READY) return false;
-    if (state == CUDA_SUCCESS) tell_of(each.block, each.look);
+    if (state == CUDA_SUCCESS) report_slack(each.block, each.look);
     {
       CacheLock lock(core_.mutex);
       each.item.block->state = BlockState::Busy;
@@ -345,7 +345,7 @@ void DeviceGuards::end_looks(Arena& arena, std::vector<Leaving>* leaving) {
   });
 }
 
-void DeviceGuards::tell_of(const GuardedBlock& block, const GuardSlack::Look& look) {
+void DeviceGuards::report_slack(const GuardedBlock& block, const GuardSlack::Look& look) {
   const auto what = GuardSlack::found(block, look);
   if (!what) return;
   {
@@ -361,7 +361,7 @@ void DeviceGuards::tell_of(const GuardedBlock& block, const GuardSlack::Look& lo
                       static_cast<unsigned long long>(what->distance),
                       what->past ? "past its end" : "before its beginning");
   log(LogLevel::Error, text);
-  if (core_.shared.config.guard.tell != nullptr) core_.shared.config.guard.tell(*what);
+  if (core_.shared.config.guard.report != nullptr) core_.shared.config.guard.report(*what);
 }
 
 std::vector<Page> DeviceGuards::abandon() {

@@ -49,7 +49,7 @@ class DeviceGuards final : public Sampler {
   // blocks (guard_fill:). Null: waits on the host, with patience.
   void order_fills(const CUstream* stream) EXCLUDES(cache_lock);
   // Looks at the slack of all blocks, those in use too. Waits a second at most.
-  void look_at_all() EXCLUDES(cache_lock);
+  void check_all() EXCLUDES(cache_lock);
 
   // How many fills may not be over, in all contexts. How many freed blocks have their pages.
   static std::uint32_t fills() { return fills_under_way.load(); }
@@ -99,7 +99,7 @@ class DeviceGuards final : public Sampler {
   void begin_looks(Arena& arena, std::vector<Leaving>* leaving);
   void end_looks(Arena& arena, std::vector<Leaving>* leaving);
   GuardSlack::Look take_spare(Bytes room) REQUIRES(cache_lock);
-  void tell_of(const GuardedBlock& block, const GuardSlack::Look& look);
+  void report_slack(const GuardedBlock& block, const GuardSlack::Look& look);
   Arena& arena() REQUIRES(cache_lock);
 
   CacheCore& core_;

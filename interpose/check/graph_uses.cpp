@@ -247,14 +247,14 @@ void launched(Chain chain, CUgraphExec executable) {
     streams::waits(chain, last);
   else
     streams::special(chain, Special::Graph);
-  bool tells_host = false;
+  bool host_visible = false;
   for (const auto& node : nodes)
     for (const auto& [use, naming] : node->uses) {
       if (!use.addresses.empty()) streams::submitted(chain, use.name, use.addresses, naming);
-      tells_host = tells_host || use.tells_host;
+      host_visible = host_visible || use.host_visible;
     }
   if (!is_known) return streams::special(chain, Special::Graph);
-  if (tells_host) streams::special(chain, Special::TellsHost);
+  if (host_visible) streams::special(chain, Special::TellsHost);
   last = streams::awaited(chain);
   change(executable, [&](Executable& its) {
     its.last = std::move(last);

@@ -114,7 +114,7 @@ void begin_findings(const Config& config, void (*say)(const std::string& line)) 
   if (config.guard.any() && config.caching == Caching::Never) note_unchecked("caching:never");
 }
 
-void tell(const GuardFinding& finding) {
+void report(const GuardFinding& finding) {
   const CancellationOff off;
   JsonWriter json;
   write_json(finding, &json);

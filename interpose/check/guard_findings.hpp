@@ -13,7 +13,7 @@
 namespace custash::guards {
 
 void begin_findings(const Config& config, void (*say)(const std::string& line));
-void tell(const GuardFinding& finding);
+void report(const GuardFinding& finding);
 // A line for the log, and for standard error with guard_show.
 void warn(const std::string& line);
 // An allocation that should have guards. `why` it has none, if it has none.

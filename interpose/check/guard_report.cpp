@@ -57,7 +57,7 @@ void once_in(Body body) noexcept {
 
 Words stack_here() {
   stacks::Stack stack;
-  stacks::take(options->history_depth, &stack);
+  stacks::capture(options->history_depth, &stack);
   return {stack.used().begin(), stack.used().end()};
 }
 
@@ -101,7 +101,7 @@ std::optional<Near> nearest(Address address, Bytes bytes) {
 }
 
 // Reports one block, about which there is no doubt.
-void tell_of(GuardFinding finding, const Block& block, Kind kind, Bytes distance) {
+void report_on(GuardFinding finding, const Block& block, Kind kind, Bytes distance) {
   finding.certain = true;
   finding.suspects.push_back({block, kind, distance});
   {
@@ -109,7 +109,7 @@ void tell_of(GuardFinding finding, const Block& block, Kind kind, Bytes distance
     if (!is_first(block, finding.source)) return;
     finding.work = last_work(finding.suspects);
   }
-  tell(finding);
+  report(finding);
 }
 
 // One row of a copy lies in a block in use, and the other so far away that it touches none.
@@ -123,10 +123,10 @@ void look_far(const char* call, Address row, Address other, Bytes bytes) {
   const auto there = nearest(other, bytes);
   if ((there && there->touches) || !is_outside(other, block)) return;
   const bool past = other > row;
-  tell_of({.source = Source::Call, .call = call, .told_to = stack_here()},
-          block,
-          past ? Kind::PastEnd : Kind::BeforeBeginning,
-          past ? other + bytes - block.end() : block.address - other);
+  report_on({.source = Source::Call, .call = call, .told_to = stack_here()},
+            block,
+            past ? Kind::PastEnd : Kind::BeforeBeginning,
+            past ? other + bytes - block.end() : block.address - other);
 }
 
 // Order: none. One thread finds out why; it takes a while.
@@ -187,10 +187,10 @@ void free_failed(Address address) {
     if (near->block.freed == 0 ? !is_part || !still_lives(near->block)
                                : !is_freed(address, near->block))
       return;
-    tell_of({.source = Source::Free, .told_to = stack_here()},
-            near->block,
-            is_part ? Kind::PartFree : Kind::SecondFree,
-            near->distance);
+    report_on({.source = Source::Free, .told_to = stack_here()},
+              near->block,
+              is_part ? Kind::PartFree : Kind::SecondFree,
+              near->distance);
   });
 }
 
@@ -216,8 +216,8 @@ void begin(const Config& config,
 void finish(Allocator& core) noexcept {
   if (options == nullptr) return;
   wait_until_told();
-  GuardedMemory(core).look_at_all();
-  if (HostSampler* const pinned = process::pinned().sampler()) pinned->look_at_all();
+  GuardedMemory(core).check_all();
+  if (HostSampler* const pinned = process::pinned().sampler()) pinned->check_all();
   kernel_log::end();
   once_in([] { end_findings(); });
 }
@@ -268,10 +268,10 @@ void will_use(const char* call, Address address, Bytes bytes) noexcept {
     if (lives ? near->place == Place::Inside || !still_lives(near->block)
               : !is_freed(address, near->block))
       return;
-    tell_of({.source = Source::Call, .call = call, .told_to = stack_here()},
-            near->block,
-            kind_at(*near),
-            lives ? near->distance : 0);
+    report_on({.source = Source::Call, .call = call, .told_to = stack_here()},
+              near->block,
+              kind_at(*near),
+              lives ? near->distance : 0);
   });
 }
 
@@ -290,10 +290,10 @@ void slack_written(const SlackWrite& what) noexcept {
     const auto near = nearest(what.address, 1);
     Block block{.address = what.address, .bytes = what.bytes};
     if (near && near->block.address == what.address) block = near->block;
-    tell_of({.source = Source::Slack},
-            block,
-            what.past ? Kind::PastEnd : Kind::BeforeBeginning,
-            what.distance);
+    report_on({.source = Source::Slack},
+              block,
+              what.past ? Kind::PastEnd : Kind::BeforeBeginning,
+              what.distance);
   });
 }
 
@@ -306,10 +306,10 @@ void host_fault(Address address, const char* access, stacks::Word called_from) n
     Words told_to = stack_here();
     const auto handler = std::find(told_to.begin(), told_to.end(), called_from);
     if (handler != told_to.end()) told_to.erase(told_to.begin(), handler + 1);
-    tell_of({.source = Source::Host, .call = access, .told_to = std::move(told_to)},
-            near->block,
-            kind_at(*near),
-            lives ? near->distance : 0);
+    report_on({.source = Source::Host, .call = access, .told_to = std::move(told_to)},
+              near->block,
+              kind_at(*near),
+              lives ? near->distance : 0);
   });
 }
 
@@ -332,7 +332,7 @@ void fault(CUresult code) noexcept {
       }
       finding.work = last_work({});
     }
-    tell(finding);
+    report(finding);
   });
   telling.store(Telling::Over);
 }

@@ -37,7 +37,7 @@ void will_use(const char* call, Address address, Bytes bytes) noexcept;
 // Rows of this many bytes each: these two, and others between them.
 void will_use_rows(const char* call, Address first, Address last, Bytes bytes) noexcept;
 
-// The core's, for GuardChoice::tell.
+// The core's, for GuardChoice::report.
 void slack_written(const SlackWrite& what) noexcept;
 // The host has met a guard of pinned memory there. `access`: "reads", "writes" or "uses". The
 // stack begins above `called_from`, which calls handlers of signals.

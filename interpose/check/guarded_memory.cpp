@@ -30,8 +30,8 @@ void GuardedMemory::serve(GuardChoice* choice) {
   choice->on_host = make<HostSampler, HostGuards>;
 }
 
-void GuardedMemory::look_at_all() {
-  visit_guards(core_, [](DeviceGuards& guards) { guards.look_at_all(); });
+void GuardedMemory::check_all() {
+  visit_guards(core_, [](DeviceGuards& guards) { guards.check_all(); });
 }
 
 void GuardedMemory::give_back_freed() {

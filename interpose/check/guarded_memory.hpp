@@ -17,7 +17,7 @@ class GuardedMemory {
 
   // Looks for bytes written around all of them, those in use too: for the end of the process.
   // Waits a second at most for each context.
-  void look_at_all();
+  void check_all();
 
   // Before work is submitted and after a wait: gives the driver the pages of freed blocks whose
   // work is over, so that later work faults. Calls nothing where no such block has pages.

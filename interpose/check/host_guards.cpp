@@ -79,7 +79,7 @@ void* HostGuards::allocate(const HostRequest& request) {
   return parts_.cache.add(request, pages, begin);
 }
 
-void HostGuards::look(const HostMemoryRange& pages, Bytes requested) {
+void HostGuards::check_slack(const HostMemoryRange& pages, Bytes requested) {
   const auto side = [](Address begin, Address end) -> std::span<const std::byte> {
     return {reinterpret_cast<const std::byte*>(begin), end - begin};
   };
@@ -88,11 +88,11 @@ void HostGuards::look(const HostMemoryRange& pages, Bytes requested) {
                                side(pages.base + requested, pages.end()));
   if (!what) return;
   ++stats_.num_overwritten;
-  if (parts_.config.guard.tell != nullptr) found_.push_back(*what);
+  if (parts_.config.guard.report != nullptr) found_.push_back(*what);
 }
 
 void HostGuards::rest(const HostMemoryRange& pages, Bytes requested) {
-  look(pages, requested);
+  check_slack(pages, requested);
   // Its work is over. On some machines the device uses the host's page tables.
   (void)::mprotect(pointer(pages.first_page()), pages.end() - pages.first_page(), PROT_NONE);
 }
@@ -122,7 +122,7 @@ void HostGuards::collect() {
     parts_.cache.reclaim()
         .give_back(until, &returned, true)
         .ignore();  // what was not released rests on
-  tell();
+  report();
 }
 
 void HostGuards::freed() {
@@ -135,10 +135,10 @@ void HostGuards::waited() {
   if (!waiting_) return;
   parts_.cache.poll();
   drain();
-  tell();
+  report();
 }
 
-void HostGuards::look_at_all() {
+void HostGuards::check_all() {
   parts_.cache.poll();
   collect();
   {
@@ -147,11 +147,11 @@ void HostGuards::look_at_all() {
       if (each->sizes != HostSizes::Apart) continue;
       for (const auto& [base, segment] : each->segments()) {
         const Block& block = *segment.first;
-        if (block.state == BlockState::Used) look(segment.memory, block.requested);
+        if (block.state == BlockState::Used) check_slack(segment.memory, block.requested);
       }
     }
   }
-  tell();
+  report();
 }
 
 void HostGuards::count(const Lock& lock, HostStats* stats) {
@@ -165,14 +165,14 @@ void HostGuards::count(const Lock& lock, HostStats* stats) {
   }
 }
 
-void HostGuards::tell() {
+void HostGuards::report() {
   std::vector<SlackWrite> found;
   {
     Lock lock(parts_.mutex);
     found.swap(found_);
   }
   for (const SlackWrite& what : found)
-    parts_.config.guard.tell(what);
+    parts_.config.guard.report(what);
 }
 
 }  // namespace custash

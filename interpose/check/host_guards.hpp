@@ -22,8 +22,8 @@ class HostGuards final : public HostSampler {
   void* allocate(const HostRequest& request) override;
   void freed() override;
   void waited() override;
-  void look_at_all() override;
-  void tell() override;
+  void check_all() override;
+  void report() override;
 
   void freed_behind_streams() override { waiting_ = true; }
 
@@ -33,7 +33,7 @@ class HostGuards final : public HostSampler {
  private:
   void collect();
   void drain();
-  void look(const HostMemoryRange& pages, Bytes requested);
+  void check_slack(const HostMemoryRange& pages, Bytes requested);
 
   const HostParts parts_;
   HostStats& stats_;  // guarded by the lock of the cache

@@ -80,7 +80,7 @@ Addresses addresses_of(const Call& call) {
 }
 
 // The host may know, without a call, that the copy is over.
-bool tells_host(const Call& call) {
+bool host_visible(const Call& call) {
   if (call.role == Role::CopyHostToDevice || call.role == Role::CopyHostToArray) return false;
   if (call.waits || (call.role != Role::CopyDeviceToHost && call.role != Role::Copy))
     return call.is_visible;
@@ -95,7 +95,7 @@ void copied(const Call& call, Chain chain) {
     streams::is_over(streams::awaited(call.other));
   }
   stream_uses::used(chain, call.name(), addresses_of(call));
-  if (tells_host(call)) streams::special(chain, Special::TellsHost);
+  if (host_visible(call)) streams::special(chain, Special::TellsHost);
   if (call.waits) streams::is_over(streams::awaited(chain));
 }
 

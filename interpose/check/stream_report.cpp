@@ -65,7 +65,7 @@ Allocator* core() {
 
 Words stack_here() {
   stacks::Stack stack;
-  stacks::take(options->history_depth, &stack);
+  stacks::capture(options->history_depth, &stack);
   return {stack.used().begin(), stack.used().end()};
 }
 
@@ -128,7 +128,7 @@ bool is_freed(Address address) {
               CUDA_ERROR_INVALID_VALUE);
 }
 
-void tell(std::vector<Fault>& faults) {
+void report(std::vector<Fault>& faults) {
   for (Fault& each : faults) {
     if (each.kind == guards::Kind::AfterFree && !is_freed(each.block.address)) continue;
     const bool at_free = each.kind == guards::Kind::FreeBesideUse;
@@ -137,7 +137,7 @@ void tell(std::vector<Fault>& faults) {
     finding.told_to = at_free ? each.block.freed_by : each.use.by;
     finding.suspects.push_back({std::move(each.block), each.kind, 0});
     finding.work.push_back(std::move(each.use));
-    guards::tell(finding);
+    guards::report(finding);
   }
 }
 
@@ -175,7 +175,7 @@ observe::Token before(const observe::Call& call) {
         return book().forget(call.address, 1);
       book().freed(call.address, std::move(by), chain, &faults);
     }
-    tell(faults);
+    report(faults);
   });
   return 0;
 }
@@ -267,7 +267,7 @@ void submitted(Chain chain,
     }
     for (Fault& each : faults)
       if (each.use.by.empty()) each.use.by = stack_here();
-    tell(faults);
+    report(faults);
   });
 }
 

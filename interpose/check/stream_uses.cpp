@@ -38,8 +38,8 @@ Use of_kernel(const void* function, void** params, void** extra) {
   // Then places of different kernels could not be distinguished.
   if (use.name == kUnknownKernel)
     std::erase_if(use.addresses, [](const streams::Named& each) { return each.place != 0; });
-  use.tells_host = parameters::look(core->driver(), function, params, extra) !=
-                   parameters::HostAddresses::None;
+  use.host_visible = parameters::find_host_addresses(core->driver(), function, params, extra) !=
+                     parameters::HostAddresses::None;
   return use;
 }
 
@@ -52,7 +52,7 @@ Use of_copy(const CUDA_MEMCPY3D& copy) {
   const Address target = copy.dstMemoryType == CU_MEMORYTYPE_HOST
                              ? reinterpret_cast<Address>(copy.dstHost)
                              : views::target(&copy);
-  use.tells_host = core == nullptr || (target != 0 && has_waited(*core, target));
+  use.host_visible = core == nullptr || (target != 0 && has_waited(*core, target));
   return use;
 }
 
@@ -65,7 +65,7 @@ Use of_fill(const CUDA_MEMSET_NODE_PARAMS& fill) {
 void launched(streams::Chain chain, const void* function, void** params, void** extra) {
   const Use use = of_kernel(function, params, extra);
   streams::submitted(chain, use.name, use.addresses, streams::Naming::Parameters);
-  if (use.tells_host) streams::special(chain, streams::Special::TellsHost);
+  if (use.host_visible) streams::special(chain, streams::Special::TellsHost);
 }
 
 void used(streams::Chain chain, const char* call, const Addresses& addresses) {

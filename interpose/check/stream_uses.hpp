@@ -16,7 +16,7 @@ using Addresses = std::vector<streams::Named>;
 struct Use {
   const char* name = "";
   Addresses addresses;
-  bool tells_host = false;  // the host may learn, without a call, that it is over
+  bool host_visible = false;  // the host may learn, without a call, that it is over
 };
 
 Use of_kernel(const void* function, void** params, void** extra);

@@ -79,7 +79,7 @@ void with_stack(Body body, bool wanted = true) noexcept {
   stacks::Stack stack;
   if (wanted && !taking) {
     taking = true;
-    stacks::take(wanted_depth.load(std::memory_order_relaxed), &stack);
+    stacks::capture(wanted_depth.load(std::memory_order_relaxed), &stack);
     taking = false;
   }
   inside = true;

@@ -101,7 +101,7 @@ void Tracker::begin_life(Address address,
 
 const Site* Tracker::end_life(Address address, Nanoseconds now, Bytes* bytes) {
   ledger::LiveRow live;
-  if (!live_.take(address, &live)) return nullptr;
+  if (!live_.remove(address, &live)) return nullptr;
   Site& site = book_.sites[live.site];
   change(head_, site, static_cast<std::int64_t>(live.bytes), -1);
   count_lifetime(head_, site, now > live.since ? now - live.since : 0);
@@ -131,7 +131,7 @@ void Tracker::change_segments(const Event& call, CUmemGenericAllocationHandle ha
 
 void Tracker::change_segment(Event event) {
   ledger::SegmentRow known;
-  const bool is_known = segments_.take(event.address, &known);
+  const bool is_known = segments_.remove(event.address, &known);
   const bool pages = event.action == Action::SegmentMap;
   if (pages || event.action == Action::SegmentAlloc) {
     segments_.add({event.address, event.bytes, event.device, pages ? 1U : 0U});

@@ -24,8 +24,8 @@ class LivingRows {
   explicit LivingRows(ledger::Rows<Row>& rows) : rows_(rows) {}
 
   // False: there is no such row. Afterwards the address has none.
-  bool take(Address address, Row* out) {
-    const std::uint32_t number = at_.take(address);
+  bool remove(Address address, Row* out) {
+    const std::uint32_t number = at_.remove(address);
     if (number == AddressMap::kNone) return false;
     Row& row = rows_[number];
     *out = row;
@@ -35,7 +35,7 @@ class LivingRows {
   }
 
   // A row gets its address last and loses it first, so a reader never sees half a row. Order:
-  // the fence keeps the new content behind the address that take() has removed.
+  // the fence keeps the new content behind the address that remove() has removed.
   void add(const Row& row) {
     if (free_.empty()) {
       at_.add(row.address, static_cast<std::uint32_t>(rows_.size()));

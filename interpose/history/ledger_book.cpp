@@ -57,7 +57,7 @@ Book& make_book(const char* path) {
   const Storage::Region region = fresh->memory.get(sizeof(Header));
   fresh->head = static_cast<Header*>(region.at);
   Header& head = *fresh->head;
-  fresh->memory.tell(&head.partial);
+  fresh->memory.set_partial(&head.partial);
   show_areas(*fresh);
   head.version = CUSTASH_VERSION;
   head.size = sizeof head;

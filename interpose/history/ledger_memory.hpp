@@ -27,7 +27,7 @@ class Storage {
   bool share(const char* path) noexcept;
 
   // Where to note that the file cannot grow any more.
-  void tell(std::uint32_t* partial) { partial_ = partial; }
+  void set_partial(std::uint32_t* partial) { partial_ = partial; }
 
   // Zeros. Throws std::bad_alloc.
   Region get(std::size_t bytes);

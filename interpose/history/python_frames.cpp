@@ -97,7 +97,7 @@ unsigned walk(const Interpreter& python,
 
 }  // namespace
 
-unsigned take(std::uint64_t* out, unsigned most) noexcept {
+unsigned capture(std::uint64_t* out, unsigned most) noexcept {
   try {
     const Interpreter* const python = interpreter();
     if (python == nullptr || python->is_initialized() == 0) return 0;

@@ -13,7 +13,7 @@ namespace custash::python_frames {
 // Takes at most `most` words, innermost first, and returns their number. It calls the
 // interpreter, or waits at most two milliseconds for another thread that does: the caller must
 // hold no lock.
-unsigned take(std::uint64_t* out, unsigned most) noexcept;
+unsigned capture(std::uint64_t* out, unsigned most) noexcept;
 
 struct Line {
   std::string file;
@@ -21,7 +21,7 @@ struct Line {
   int line = 0;
 };
 
-// The line that a word of take() means.
+// The line that a word of capture() means.
 Line line_of(std::uint64_t word);
 
 // A word is a function's number and, below it, the line; stacks::kPython marks it.

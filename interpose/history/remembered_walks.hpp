@@ -15,10 +15,10 @@
 
 namespace custash::stacks {
 
-inline constexpr unsigned kOwnFrames = 12;  // between a hook and take()
+inline constexpr unsigned kOwnFrames = 12;  // between a hook and capture()
 inline constexpr unsigned kMostWords = kMostDepth + kOwnFrames;
 
-// [0] is an address in take() itself.
+// [0] is an address in capture() itself.
 struct Walk {
   std::array<Word, kMostWords> words;
   std::array<const Word*, kMostWords> slots;  // where on the stack each of them is

@@ -38,7 +38,7 @@ Shelf& shelf_of(const void* frame) {
   return all[(stretch * 0x9fb21c651e98df25ULL) >> 58U];
 }
 
-// `frame` is that of take(). Host memory may run out.
+// `frame` is that of capture(). Host memory may run out.
 __attribute__((noinline)) void walk_stack(const void* frame, unsigned most, Walk* out) {
   Shelf& shelf = shelf_of(frame);
   const bool ours = !shelf.busy.exchange(true, std::memory_order_acquire);
@@ -63,7 +63,7 @@ __attribute__((noinline)) void walk_stack(const void* frame, unsigned most, Walk
 }  // namespace
 
 // Not inlined: its frame is where a walk begins.
-__attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
+__attribute__((noinline)) void capture(unsigned depth, Stack* out) noexcept {
   depth = std::min(depth, kMostDepth);
   Walk walk;
   if (depth > 0) {
@@ -80,7 +80,7 @@ __attribute__((noinline)) void take(unsigned depth, Stack* out) noexcept {
                          : caller;
   out->size = static_cast<unsigned>(std::min<std::ptrdiff_t>(end - begin, depth));
   std::copy(begin, begin + out->size, out->words.begin());
-  if (depth > 0) out->size += python_frames::take(out->words.data() + out->size, depth);
+  if (depth > 0) out->size += python_frames::capture(out->words.data() + out->size, depth);
 }
 
 }  // namespace custash::stacks

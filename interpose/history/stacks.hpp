@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The callers of a call, as words: return addresses, innermost first, then lines of Python
-// where the thread runs any (top bit set; python_frames.hpp). take() is cheap and takes no
+// where the thread runs any (top bit set; python_frames.hpp). capture() is cheap and takes no
 // lock. Names are looked up when somebody reads (symbols.hpp).
 #pragma once
 
@@ -23,7 +23,7 @@ struct Stack {
 };
 
 // At most `depth` addresses, from the caller of the hook on, and as many lines of Python.
-void take(unsigned depth, Stack* out) noexcept;
+void capture(unsigned depth, Stack* out) noexcept;
 
 using Id = std::uint32_t;
 inline constexpr Id kNone = ~Id{0};

@@ -126,7 +126,7 @@ SubmissionKind of_kernel(const Allocator& core,
   if (Submission::kernels_host_visible(core) && core.config().free_mode != FreeMode::Parameters)
     return Hidden;
   const bool reached = pageable::is_reached(core.driver());
-  switch (parameters::look(
+  switch (parameters::find_host_addresses(
       core.driver(), function, params, extra, &core, reached ? is_pageable : nullptr)) {
     case parameters::HostAddresses::Some:
       return SubmissionKind::ReachesHost;

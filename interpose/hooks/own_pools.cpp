@@ -101,7 +101,7 @@ bool can_serve(Allocator& core,
 // the driver releases more at each synchronisation.
 PoolUse& look(Allocator& core, Accounts::Number number, Bytes keep, Bytes older)
     REQUIRES(mutex) {
-  const Accounts::Use now = ChargedMemory(core).accounts().look(number);
+  const Accounts::Use now = ChargedMemory(core).accounts().sample(number);
   PoolUse& known = uses[number - 1U];
   known.used = now.now + older;
   known.used_high = std::max(known.used_high, now.most + older);

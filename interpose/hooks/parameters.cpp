@@ -119,12 +119,12 @@ std::optional<std::size_t> visit_words(const Driver& driver,
   return params != nullptr && layout == nullptr ? std::nullopt : std::optional(largest);
 }
 
-HostAddresses look(const Driver& driver,
-                   const void* function,
-                   void** params,
-                   void** extra,
-                   const Allocator* core,
-                   IsOther* other) noexcept {
+HostAddresses find_host_addresses(const Driver& driver,
+                                  const void* function,
+                                  void** params,
+                                  void** extra,
+                                  const Allocator* core,
+                                  IsOther* other) noexcept {
   constexpr int kTurns = 4;
   if (host_ranges::none() && other == nullptr) return HostAddresses::None;
   // CUDA allows no larger parameters: the driver will refuse the launch.

@@ -23,12 +23,12 @@ using IsOther = bool(const Allocator& core, Address word);
 // `function`: a CUfunction, or a CUkernel in its place. The others as cuLaunchKernel takes
 // them. `other`: asked for each word where no range holds one; null where kernels reach no
 // other memory.
-HostAddresses look(const Driver& driver,
-                   const void* function,
-                   void** params,
-                   void** extra,
-                   const Allocator* core = nullptr,
-                   IsOther* other = nullptr) noexcept;
+HostAddresses find_host_addresses(const Driver& driver,
+                                  const void* function,
+                                  void** params,
+                                  void** extra,
+                                  const Allocator* core = nullptr,
+                                  IsOther* other = nullptr) noexcept;
 
 // Calls `visit` for each 8-byte word of a launch's parameters, as far as their layout is known;
 // but not for parameters of more than `most_words` words. `place`: 0 for a whole parameter; in

@@ -22,7 +22,7 @@ class AddressMap {
   }
 
   // Its number, which it loses; kNone where it has none.
-  std::uint32_t take(Address address) {
+  std::uint32_t remove(Address address) {
     if (size_ == 0) return kNone;
     std::size_t hole = place_of(address);
     const std::uint32_t number = entries_[hole].number;

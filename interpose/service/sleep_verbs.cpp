@@ -33,7 +33,7 @@ bool read_request(std::string_view arguments, SleepRequest* request, service::An
   return true;
 }
 
-void tell(bool done, std::string text, service::Answer* answer) {
+void answer_with(bool done, std::string text, service::Answer* answer) {
   answer->text = std::move(text);
   if (!done) answer->status = service::ReplyStatus::Refused;
 }
@@ -84,8 +84,8 @@ void sleep(Allocator& core,
   SleepRequest request;
   if (!read_request(arguments, &request, answer)) return;
   SleepAnswer result = Sleep(core).go(request);
-  if (result.already) return tell(true, "asleep already", answer);
-  tell(result.asleep, std::move(result.text), answer);
+  if (result.already) return answer_with(true, "asleep already", answer);
+  answer_with(result.asleep, std::move(result.text), answer);
 }
 
 void deep_trim(Allocator& core,
@@ -95,7 +95,7 @@ void deep_trim(Allocator& core,
   SleepRequest request;
   if (!read_request(arguments, &request, answer)) return;
   DeepTrimAnswer result = DeepTrim(core).go(request);
-  tell(result.done, std::move(result.text), answer);
+  answer_with(result.done, std::move(result.text), answer);
 }
 
 // Waking waits for room and asks other processes for it. The service's thread does neither.

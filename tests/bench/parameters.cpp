@@ -60,7 +60,8 @@ double nanoseconds(const Driver& driver, CUfunction kernel, void** params, bool 
   for (int turn = 0; turn < (quick ? 1 : 50); ++turn) {
     const double start = own_time();
     for (int i = 0; i < launches; ++i)
-      if (custash::parameters::look(driver, kernel, params, nullptr) != HostAddresses::None)
+      if (custash::parameters::find_host_addresses(driver, kernel, params, nullptr) !=
+          HostAddresses::None)
         return -1;
     turns.push_back((own_time() - start) / launches);
   }
@@ -83,8 +84,8 @@ bool measure(const Driver& driver,
     params[i] = &words[i * each.words];
   const double ns = nanoseconds(driver, kernel, params.data(), quick);
   words.back() = kPinned + 8;
-  const bool found =
-      custash::parameters::look(driver, kernel, params.data(), nullptr) == HostAddresses::Some;
+  const bool found = custash::parameters::find_host_addresses(
+                         driver, kernel, params.data(), nullptr) == HostAddresses::Some;
   std::printf("%-12s %5zu bytes  %-28s %6.1f ns\n", each.kernel, 8 * words.size(), what, ns);
   return ns >= 0 && found;
 }

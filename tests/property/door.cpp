@@ -287,7 +287,7 @@ class CachedDoor final : public Door {
     }
     for (const auto& [context, account] : accounts_) {
       if (account == 0) continue;
-      const Accounts::Use use = memory_.accounts().look(account);
+      const Accounts::Use use = memory_.accounts().sample(account);
       Bytes charged = 0;
       for (const auto& [address, charge] : charged_)
         if (charge.account == account) charged += (charge.bytes + 511) / 512 * 512;

@@ -26,7 +26,7 @@ struct Charged : Bed {
 
   Address take(Bytes bytes) { return take(bytes, account); }
 
-  Bytes used() { return memory.accounts().look(account).now; }
+  Bytes used() { return memory.accounts().sample(account).now; }
 
   CUstream s = stream();
   ChargedMemory memory{*allocator};
@@ -71,9 +71,10 @@ TEST_CASE("an account is charged no more than its limit", "[unit][accounts]") {
     CHECK(bed.memory.try_allocate_on(limited, context, bed.s, NullStream::Legacy, 512) == 0);
     bed.free_on(bed.s, first);
     bed.free_on(bed.s, second);
-    CHECK(bed.memory.accounts().look(limited).now == 0);
+    CHECK(bed.memory.accounts().sample(limited).now == 0);
   }
-  CHECK(bed.memory.accounts().look(limited).most == 0);  // of what failed since the look before
+  CHECK(bed.memory.accounts().sample(limited).most ==
+        0);  // of what failed since the look before
 }
 
 TEST_CASE("an allocation that fails is not charged", "[unit][accounts]") {
@@ -83,7 +84,7 @@ TEST_CASE("an allocation that fails is not charged", "[unit][accounts]") {
              .allocate_on(
                  bed.account, bed.sim.context(), bed.s, NullStream::Legacy, 1024_GiB, &none)
              .ok());
-  const Accounts::Use use = bed.memory.accounts().look(bed.account);
+  const Accounts::Use use = bed.memory.accounts().sample(bed.account);
   CHECK(use.now == 0);
   CHECK(use.most == 0);
 }
@@ -165,15 +166,15 @@ TEST_CASE("accounts know the most since the last look", "[unit][accounts]") {
   const Address p = bed.take(2_MiB);
   const Address q = bed.take(4_MiB, second);
   bed.free(p);
-  CHECK(accounts.look(bed.account).most == 2_MiB);
-  CHECK(accounts.look(bed.account).most == 0);
-  CHECK(accounts.look(second).now == 4_MiB);
-  CHECK(accounts.look(second).most == 4_MiB);
+  CHECK(accounts.sample(bed.account).most == 2_MiB);
+  CHECK(accounts.sample(bed.account).most == 0);
+  CHECK(accounts.sample(second).now == 4_MiB);
+  CHECK(accounts.sample(second).most == 4_MiB);
   bed.free(q);
-  const Accounts::Use last = accounts.look(second);
+  const Accounts::Use last = accounts.sample(second);
   CHECK(last.now == 0);
   CHECK(last.most == 4_MiB);
-  CHECK(accounts.look(second).most == 0);
+  CHECK(accounts.sample(second).most == 0);
 }
 
 TEST_CASE("a number is given again when the last block of its account is freed",
@@ -255,7 +256,7 @@ TEST_CASE("a request that is refused makes no other fail", "[unit][accounts]") {
   CHECK_FALSE(refused);
   CHECK_FALSE(granted.load());
   CHECK(accounts.charge(number, ~Bytes{0}) == std::nullopt);
-  CHECK(accounts.look(number).now == 0);
+  CHECK(accounts.sample(number).now == 0);
 }
 
 TEST_CASE("spare bytes of other threads are in use by nobody", "[unit][accounts]") {
@@ -273,7 +274,7 @@ TEST_CASE("spare bytes of other threads are in use by nobody", "[unit][accounts]
     }).join();
   }
   CHECK(allocate(5_MiB));
-  const Accounts::Use use = accounts.look(number);
+  const Accounts::Use use = accounts.sample(number);
   CHECK(use.now == 5_MiB);
   CHECK(use.most == 6_MiB);
 }
@@ -302,7 +303,7 @@ TEST_CASE("threads that stay below a limit are never refused, and make no peak b
   for (std::thread& thread : threads)
     thread.join();
   CHECK(refused.load() == 0);
-  const Accounts::Use use = accounts.look(number);
+  const Accounts::Use use = accounts.sample(number);
   CHECK(use.now == 0);
   CHECK(use.most <= kThreads * 1_MiB);
   CHECK(use.most >= 1_MiB);

@@ -116,14 +116,14 @@ void note(const SlackWrite& what) noexcept {
 TEST_CASE("at the end blocks in use are looked at, too", "[unit][guard_slack]") {
   for (const bool is_freed : {false, true}) {
     told = 0;
-    Bed bed({.data = true}, guarding({.one_in = 1, .tell = note}));
+    Bed bed({.data = true}, guarding({.one_in = 1, .report = note}));
     const Address p = bed.malloc(1000);
     const Address right = bed.malloc(1000);
     sim::run_all();
     write(p + 1002, 1);
     write(right, 1000);
     if (is_freed) bed.free(p);
-    GuardedMemory(*bed.allocator).look_at_all();
+    GuardedMemory(*bed.allocator).check_all();
     CHECK(told == 1);
     CHECK(last_told.address == p);
     CHECK(last_told.bytes == 1000);
@@ -148,8 +148,8 @@ TEST_CASE("nothing is told of a slack that nobody could look at", "[unit][guard_
     CHECK(bed.allocator->try_free(p) == false);
   }
   sim::run_all();
-  GuardedMemory(*bed.allocator).look_at_all();
-  GuardedMemory(*bed.allocator).look_at_all();
+  GuardedMemory(*bed.allocator).check_all();
+  GuardedMemory(*bed.allocator).check_all();
   CHECK(bed.stats().num_overwritten == 0);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("at the end freed blocks are looked at beside a capture, too",
   bed.free(p);
   sim::run_all();
   begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  GuardedMemory(*bed.allocator).look_at_all();
+  GuardedMemory(*bed.allocator).check_all();
   CHECK(bed.stats().num_overwritten == 1);
   CHECK_FALSE(bed.allocator->owns(p));  // its pages are gone
   CHECK(end_capture(bed, captured) != nullptr);

@@ -24,7 +24,7 @@ Config guarding(GuardChoice choice = {.one_in = 1}) {
   Config config = Bed::vmm();
   config.guard = choice;
   GuardedMemory::serve(&config.guard);
-  config.guard.tell = [](const SlackWrite& what) noexcept { told.push_back(what); };
+  config.guard.report = [](const SlackWrite& what) noexcept { told.push_back(what); };
   return config;
 }
 
@@ -153,10 +153,10 @@ TEST_CASE("a byte written beside a buffer is found", "[unit][host_guards]") {
 TEST_CASE("buffers in use are looked at, too", "[unit][host_guards]") {
   PinnedBed bed({}, guarding());
   void* const buffer = bed.host(1000);
-  bed.pinned->sampler()->look_at_all();
+  bed.pinned->sampler()->check_all();
   CHECK(told.empty());
   poke(at(buffer) + 1000);
-  bed.pinned->sampler()->look_at_all();
+  bed.pinned->sampler()->check_all();
   CHECK(told.size() == 1);
   bed.free_host(buffer);
 }

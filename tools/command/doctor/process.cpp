@@ -78,7 +78,7 @@ std::string served_text(const live::Page& page) {
 std::optional<live::Seen> page_of(pid_t process, uid_t owner) {
   std::vector<live::Seen> all;
   if (owner == geteuid()) {
-    all = live::Watch().look(kPatience);
+    all = live::Watch().poll(kPatience);
   } else {
     for (const live::Page& page : live::read_all(owner))
       all.push_back({page, false});

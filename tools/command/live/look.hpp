@@ -57,7 +57,7 @@ class Looker {
   Looker() : nvml_(Nvml::open()) {}
 
   // A process that does not answer within `patience` is shown from its page.
-  Look look(std::chrono::milliseconds patience);
+  Look poll(std::chrono::milliseconds patience);
 
  private:
   Watch watch_;

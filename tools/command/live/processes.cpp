@@ -73,7 +73,7 @@ std::optional<Seen> Watch::receive(Asked& each, service::Deadline until) {
   return Seen{*page, true};
 }
 
-std::vector<Seen> Watch::look(std::chrono::milliseconds patience) {
+std::vector<Seen> Watch::poll(std::chrono::milliseconds patience) {
   std::vector<service::Identity> there = service::find_all();
   std::erase_if(asked_, [&](const Asked& each) {
     return std::find(there.begin(), there.end(), each.who) == there.end();
@@ -137,9 +137,9 @@ std::string refusal(const service::Reply& reply, pid_t process) {
   }
 }
 
-Look Looker::look(std::chrono::milliseconds patience) {
+Look Looker::poll(std::chrono::milliseconds patience) {
   Look look;
-  look.seen = watch_.look(patience);
+  look.seen = watch_.poll(patience);
   std::erase_if(look.seen,
                 [](const Seen& each) { return each.page.updated == 0; });  // says nothing
   look.at = monotonic_now();

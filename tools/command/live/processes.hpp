@@ -24,7 +24,7 @@ class Watch {
   // Every process of this user, by number. Those that do not answer within `patience` are taken
   // from their pages. One that did not answer the last time is hardly waited for, but for every
   // eighth time.
-  std::vector<Seen> look(std::chrono::milliseconds patience);
+  std::vector<Seen> poll(std::chrono::milliseconds patience);
 
  private:
   struct Asked {

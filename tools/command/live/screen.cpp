@@ -29,12 +29,12 @@ Screen::Screen(const TopOptions& options) : options_(options) {
 void Screen::run() {
   const auto delay =
       std::chrono::milliseconds(static_cast<long>(std::lround(options_.delay * 1000)));
-  now_ = looker_.look(kPatience);
+  now_ = looker_.poll(kPatience);
   for (;;) {
     const Next next = wait(Clock::now() + delay);
     if (next == Next::End) return;
     before_ = std::move(now_);
-    now_ = looker_.look(kPatience);
+    now_ = looker_.poll(kPatience);
   }
 }
 

@@ -30,7 +30,7 @@ class Metrics {
  public:
   const std::string& text() {
     if (text_.empty() || Clock::now() - made_ > kFresh) {
-      text_ = metrics_of(looker_.look(kScrapePatience), host_);
+      text_ = metrics_of(looker_.poll(kScrapePatience), host_);
       made_ = Clock::now();
     }
     return text_;

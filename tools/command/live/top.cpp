@@ -52,22 +52,22 @@ int print_for_ever(const TopOptions& options) {
   const Signals signals;
   Looker looker;
   Look before;
-  Look now = looker.look(kPatience);
+  Look now = looker.poll(kPatience);
   while (print(options, before, now)) {
     if (!wait(signals, options.delay)) return 0;
     before = std::move(now);
-    now = looker.look(kPatience);
+    now = looker.poll(kPatience);
   }
   return 0;  // nobody reads any more
 }
 
 int print_once(const TopOptions& options) {
   Looker looker;
-  const Look before = looker.look(kPatience);
+  const Look before = looker.poll(kPatience);
   // Rates need two looks; without a terminal, a second one shows nothing more.
   if (!before.seen.empty())
     poll(nullptr, 0, static_cast<int>(std::lround(options.delay * 1000)));
-  return print(options, before, looker.look(kPatience)) ? 0 : 1;
+  return print(options, before, looker.poll(kPatience)) ? 0 : 1;
 }
 
 }  // namespace
