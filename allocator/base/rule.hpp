@@ -155,6 +155,7 @@ namespace custash {
   RULE(pitches_are_of_their_width) \
   RULE(submissions_wait_for_their_memory) \
   RULE(contents_are_saved_when_work_is_over) \
+  RULE(copies_are_of_the_contents) \
   RULE(pages_on_their_way_to_sleep_stay) \
   RULE(cut_pages_keep_their_contents) \
   RULE(copies_end_before_their_pages_go)

@@ -2,6 +2,7 @@
 #include "allocator/cache/page_contents.hpp"
 
 #include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 
 #include <algorithm>
@@ -13,17 +14,109 @@ bool PageContents::reserve(HostStore& store, Bytes bytes, std::string* why) {
 }
 
 void PageContents::give_up(HostStore& store, Bytes keep) {
-  saved_.shrink(store, context_, keep);
+  const Bytes intact = saved_.shrink(store, context_, keep);
+  std::erase_if(copies_, [&](const Part& each) { return each.offset + each.bytes > intact; });
 }
 
 Bytes PageContents::bytes() const {
   return parts_.empty() ? 0 : parts_.back().offset + parts_.back().bytes;
 }
 
-void PageContents::drop_portion() {
-  while (!parts_.empty() && parts_.back().offset >= portion_)
-    parts_.pop_back();
+Bytes PageContents::reserve_for(Bytes bytes, bool again) const {
+  const Bytes all = next() + bytes;
+  if (!digests_.usable()) return all;
+  const Bytes last = std::max(end_, next());
+  return again ? last : std::min(all, last);
 }
+
+void PageContents::begin_portion() {
+  portion_ = next();
+  first_part_ = parts_.size();
+  first_of_one_value_ = of_one_value_.size();
+}
+
+void PageContents::drop_portion() {
+  parts_.resize(std::min(parts_.size(), first_part_));
+  of_one_value_.resize(std::min(of_one_value_.size(), first_of_one_value_));
+}
+
+// ---- Where the parts of a portion go.
+
+PageContents::Parts PageContents::cut_portion() const {
+  Parts cut;
+  for (std::size_t i = first_part_; i < parts_.size(); ++i) {
+    const Address end = parts_[i].address + parts_[i].bytes;
+    for (Address at = parts_[i].address; at < end;) {
+      const Address to = std::min(end, align_down(at, Digests::kPiece) + Digests::kPiece);
+      cut.push_back({parts_[i].sleeper, at, to - at});
+      at = to;
+    }
+  }
+  return cut;
+}
+
+void PageContents::read_digests(Parts& parts) {
+  std::vector<Digests::Piece> pieces;
+  for (const Part& each : parts)
+    if ((each.address | each.bytes) % 16 == 0) pieces.push_back({each.address, each.bytes});
+  std::vector<Digest> digests(pieces.size());
+  if (pieces.empty() || !digests_.read(pieces, stream_, digests)) return;
+  auto digest = digests.begin();
+  for (Part& each : parts)
+    if ((each.address | each.bytes) % 16 == 0) each.digest = *digest++;
+}
+
+void PageContents::find_copies(Parts& parts) const {
+  for (Part& each : parts) {
+    const auto copy = std::ranges::lower_bound(copies_, each.address, {}, &Part::address);
+    if (copy == copies_.end() || copy->address != each.address || copy->bytes != each.bytes ||
+        each.digest.kind != Digest::Kind::Mixed ||
+        (holds(Rule::copies_are_of_the_contents) && copy->digest != each.digest))
+      continue;
+    each.copied = true;
+    each.offset = copy->offset;
+  }
+}
+
+// The others go between the copies that stay.
+void PageContents::lay_out(Parts& parts) {
+  const auto middle =
+      std::ranges::partition(parts, [](const Part& each) { return each.copied; }).begin();
+  std::sort(
+      parts.begin(), middle, [](const Part& a, const Part& b) { return a.offset < b.offset; });
+  Bytes at = portion_;
+  auto stays = parts.begin();
+  for (auto part = middle; part != parts.end(); ++part) {
+    for (; stays != middle && at + part->bytes > stays->offset; ++stays)
+      at = stays->offset + stays->bytes;
+    part->offset = at;
+    at += part->bytes;
+  }
+  std::ranges::sort(parts, {}, &Part::offset);
+}
+
+bool PageContents::place(SleepSums* sums) {
+  const RelaxedCapture relaxed(driver_);
+  Parts parts = cut_portion();
+  read_digests(parts);
+  drop_portion();
+  std::erase_if(parts, [&](const Part& each) {
+    if (each.digest.kind != Digest::Kind::OneValue) return false;
+    of_one_value_.push_back(each);
+    return true;
+  });
+  find_copies(parts);
+  lay_out(parts);
+  for (const Part& each : parts) {
+    sums->saved += each.bytes;
+    if (each.copied) sums->kept += each.bytes;
+  }
+  parts_.insert(parts_.end(), parts.begin(), parts.end());
+  end_ = bytes();
+  return end_ <= reserved();
+}
+
+// ---- There and back.
 
 template <typename Visit>
 bool PageContents::each_chunk_of_portion(Visit visit) const {
@@ -63,15 +156,24 @@ Status PageContents::save(HostStore& store, std::string* why) {
   CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
+  copies_.clear();  // others go to their place
   (void)each_chunk_of_portion([&](const SavedChunk& chunk) {
+    bool any = false;
+    (void)each_part(chunk, [&](const Part& part, Address, Bytes, Bytes) -> Status {
+      any = any || !part.copied;
+      return {};
+    });
+    if (!any) return true;
     if (!chunk.in_file() && !store.wait(*chunk.piece, why)) {
       status = CUDA_ERROR_OUT_OF_MEMORY;
       return false;
     }
     std::byte* const host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
-    status = each_part(chunk, [&](const Part&, Address from, Bytes at, Bytes size) -> Status {
-      return driver_.memcpy_dtoh_async(host + at, from, size, on);
-    });
+    status =
+        each_part(chunk, [&](const Part& part, Address from, Bytes at, Bytes size) -> Status {
+          if (part.copied) return {};
+          return driver_.memcpy_dtoh_async(host + at, from, size, on);
+        });
     if (status.ok() && chunk.in_file()) status = stream_.wait();
     if (status.ok() && chunk.in_file() &&
         !store.write(*chunk.piece, chunk.in_piece, chunk.bytes, why))
@@ -89,7 +191,12 @@ Status PageContents::restore(HostStore& store, const Wanted& wanted, std::string
   CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
-  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+  for (const Part& part : of_one_value_) {
+    if (!wanted(part.sleeper)) continue;
+    status = driver_.memset_d32_async(part.address, part.digest.value, part.bytes / 4, on);
+    if (!status.ok()) break;
+  }
+  (void)saved_.each_chunk(status.ok() ? bytes() : 0, [&](const SavedChunk& chunk) {
     bool any = false;
     (void)each_part(chunk, [&](const Part& part, Address, Bytes, Bytes) -> Status {
       any = any || wanted(part.sleeper);
@@ -114,29 +221,24 @@ Status PageContents::restore(HostStore& store, const Wanted& wanted, std::string
   return status.ok() ? waited : status;
 }
 
+void PageContents::woken() {
+  Bytes in_memory = 0;  // a chunk of a file is written whole
+  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+    if (!chunk.in_file()) in_memory = chunk.offset + chunk.bytes;
+    return !chunk.in_file();
+  });
+  copies_ = std::move(parts_);
+  std::erase_if(copies_, [&](const Part& each) {
+    return each.digest.kind != Digest::Kind::Mixed || each.offset + each.bytes > in_memory;
+  });
+  std::ranges::sort(copies_, {}, &Part::address);
+  clear();
+}
+
 void PageContents::clear() {
   parts_.clear();
-  portion_ = 0;
-}
-
-CUstream CopyStream::get() {
-  if (stream_ == nullptr &&
-      driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-    stream_ = nullptr;
-  return stream_;
-}
-
-Status CopyStream::wait() {
-  if (copied_ == nullptr) {
-    const Status made = driver_.event_create(&copied_, CU_EVENT_DISABLE_TIMING);
-    if (!made.ok()) {
-      copied_ = nullptr;
-      return driver_.ctx_synchronize();
-    }
-  }
-  const Status recorded = driver_.event_record(copied_, stream_);
-  const Status waited = recorded.ok() ? Status(driver_.event_synchronize(copied_)) : recorded;
-  return waited.ok() ? waited : Status(driver_.ctx_synchronize());
+  of_one_value_.clear();
+  portion_ = first_part_ = first_of_one_value_ = 0;
 }
 
 }  // namespace custash

@@ -3,11 +3,14 @@
 // SleepingPages. They go in portions, since a process that sleeps in part may give more later.
 // Each portion begins with a chunk of its own. Its list of parts is made under the cache lock;
 // afterwards all of it belongs to the one thread that puts the process to sleep or wakes it
-// (SleepGate). decision 21
+// (SleepGate). A part that holds one value is not copied, nor one whose copy of the last sleep
+// is still there and right. decision 21
 #pragma once
 
 #include "allocator/base/driver.hpp"
+#include "allocator/cache/digests.hpp"
 #include "allocator/memory/saved_bytes.hpp"
+#include "allocator/memory/sleep_sums.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -16,31 +19,17 @@
 
 namespace custash {
 
-// The stream of a context on which custash copies contents, made at need. Belongs to the one
-// thread that copies. Called without any lock held, with the context current.
-class CopyStream {
- public:
-  explicit CopyStream(const Driver& driver) : driver_(driver) {}
-
-  // Null: the driver makes none.
-  CUstream get();
-  // Returns when all copies on it are over.
-  Status wait();
-
- private:
-  const Driver& driver_;
-  CUstream stream_ = nullptr;
-  CUevent copied_ = nullptr;
-};
-
 class PageContents {
  public:
-  // Contents of a block, or of blocks side by side, within one page. Parts lie in a row.
+  // Contents of a block, or of blocks side by side, within one page. place() cuts them at each
+  // multiple of Digests::kPiece, and says where they go.
   struct Part {
     std::size_t sleeper;  // whose page
     Address address;
     Bytes bytes;
-    Bytes offset;  // in all that is saved
+    Bytes offset = 0;     // in all that is saved
+    Digest digest{};      // kind None: not known
+    bool copied = false;  // the copy of the last sleep is right
   };
 
   using Parts = std::vector<Part>;
@@ -48,7 +37,7 @@ class PageContents {
   using Wanted = std::function<bool(std::size_t sleeper)>;
 
   PageContents(const Driver& driver, CUcontext context, CopyStream& stream)
-      : driver_(driver), context_(context), stream_(stream) {}
+      : driver_(driver), context_(context), digests_(driver), stream_(stream) {}
 
   bool reserve(HostStore& store, Bytes bytes, std::string* why);
   void give_up(HostStore& store, Bytes keep);
@@ -57,14 +46,16 @@ class PageContents {
 
   [[nodiscard]] Parts& parts() { return parts_; }
 
-  // Where the next portion begins, in all that is saved.
-  [[nodiscard]] Bytes next() const { return saved_.next_chunk(bytes()); }
+  // Where the reserve must end for a portion of this many bytes. Some may be of one value: so
+  // it ends where the last one did, and `again`, if place() found that too little, where it
+  // must.
+  [[nodiscard]] Bytes reserve_for(Bytes bytes, bool again) const;
 
   // The parts that are added from now on are a portion.
-  void begin_portion() { portion_ = next(); }
-
-  [[nodiscard]] Bytes portion() const { return portion_; }
-
+  void begin_portion();
+  // Nothing runs any more, and the context is current: decides where the parts of the portion
+  // go. False: the reserve is too small, and reserve_for() tells what it takes.
+  bool place(SleepSums* sums);
   // Without the parts of the portion.
   void drop_portion();
 
@@ -75,10 +66,19 @@ class PageContents {
   // And back, those of all portions. After an error nothing is known of the pages; call it
   // again. Sets `why` if the store cannot be read.
   Status restore(HostStore& store, const Wanted& wanted, std::string* why);
+  // All of it is awake. Copies stay for the next sleep, as far as the store keeps them.
+  void woken();
   void clear();
 
  private:
   [[nodiscard]] Bytes bytes() const;
+
+  [[nodiscard]] Bytes next() const { return saved_.next_chunk(bytes()); }
+
+  [[nodiscard]] Parts cut_portion() const;
+  void read_digests(Parts& parts);
+  void find_copies(Parts& parts) const;
+  void lay_out(Parts& parts);
   template <typename Each>
   Status each_part(const SavedChunk& chunk, Each each) const;
   template <typename Visit>
@@ -86,9 +86,15 @@ class PageContents {
 
   const Driver& driver_;
   const CUcontext context_;
-  Parts parts_;
+  Parts parts_;         // by offset; those of the portion as they come, until place()
+  Parts of_one_value_;  // these are not saved
+  Parts copies_;        // of the last sleep, by address
   SavedBytes saved_;
-  Bytes portion_ = 0;  // where the last portion begins
+  Bytes portion_ = 0;           // where the last portion begins
+  std::size_t first_part_ = 0;  // and its parts
+  std::size_t first_of_one_value_ = 0;
+  Bytes end_ = 0;  // where the portion ended that was placed last
+  Digests digests_;
   CopyStream& stream_;
 };
 

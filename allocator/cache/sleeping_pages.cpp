@@ -74,28 +74,29 @@ bool SleepingPages::choose(MappedMemory* mapped, SleepSums* sums) {
   SleepSums mine;
   std::vector<MappedRange> ranges;
   if (mapped != nullptr) ranges = mapped->may_leave(core_.device, &mine);
-  Bytes of_program = 0;
-  for (const MappedRange& each : ranges)
-    of_program += each.size;
+  choose(std::move(ranges), &mine);
+  const bool fits = contents_.place(&mine);
+  *sums += mine;
+  return fits;
+}
+
+void SleepingPages::choose(std::vector<MappedRange> ranges, SleepSums* sums) {
   CacheLock lock(core_.mutex);
   drop_stale();
-  if (reserve_for(of_program + contents_of_pages()) > contents_.reserved()) return false;
   portion_ = sleepers_.size();
   contents_.begin_portion();
   const Position passed = core_.timeline.fences().passed();
-  each_page(&mine, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
+  each_page(sums, [&](Arena& arena, Block* block, const Page& page) REQUIRES(cache_lock) {
     leaving_.emplace_back();
     PageCut& cut = leaving_.back();
     cut = worth_cutting(dead_bytes(block, page, passed), page)
               ? arena.open_cut(block, page, passed)
               : PageCut::whole(block, page);
     cut.segment->pages.at(page.address).sleep = PageSleep::Busy;
-    add(cut, &mine);
+    add(cut, sums);
   });
   for (MappedRange& each : ranges)
-    add(std::move(each), &mine);
-  *sums += mine;
-  return true;
+    add(std::move(each), sums);
 }
 
 // The live parts of the page are restored at waking.
@@ -105,9 +106,7 @@ void SleepingPages::add(const PageCut& cut, SleepSums* sums) {
   for (const PageCut::Contents& each : cut.contents) {
     for (; part->address + part->size <= each.address; ++part)
       ++sleeper;
-    contents_.parts().push_back(
-        {sleeper, each.address, each.bytes, contents_.portion() + sums->saved});
-    sums->saved += each.bytes;
+    contents_.parts().push_back({sleeper, each.address, each.bytes});
   }
   for (Page alive : cut.parts) {
     alive.handle = 0;
@@ -117,9 +116,7 @@ void SleepingPages::add(const PageCut& cut, SleepSums* sums) {
 }
 
 void SleepingPages::add(MappedRange range, SleepSums* sums) {
-  contents_.parts().push_back(
-      {sleepers_.size(), range.address, range.size, contents_.portion() + sums->saved});
-  sums->saved += range.size;
+  contents_.parts().push_back({sleepers_.size(), range.address, range.size});
   sums->asleep += range.size;
   sleepers_.push_back(
       {nullptr, {.address = range.address, .size = range.size}, std::move(range)});
@@ -307,6 +304,7 @@ Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* 
           page.handle = each.page.handle;
           page.sleep = PageSleep::Awake;
         }
+        contents_.woken();
         forget();
         bytes_.store(0);
         core_.headroom.forget();

@@ -34,9 +34,6 @@ class SleepingPages {
   // `mapped`: what the program mapped on the device goes with this context; null: it does not.
   [[nodiscard]] Bytes needed(MappedMemory* mapped) EXCLUDES(cache_lock);
 
-  // Where the reserve must end for so many bytes more.
-  [[nodiscard]] Bytes reserve_for(Bytes bytes) const { return contents_.next() + bytes; }
-
   [[nodiscard]] PageContents& contents() { return contents_; }
 
   // Nothing runs any more. Chooses all pages that may leave; false: the reserve is too small.
@@ -75,6 +72,7 @@ class SleepingPages {
   void each_page(SleepSums* sums, Visit visit) REQUIRES(cache_lock);
   Bytes contents_of_pages() REQUIRES(cache_lock);
   void drop_stale() REQUIRES(cache_lock);
+  void choose(std::vector<MappedRange> ranges, SleepSums* sums) EXCLUDES(cache_lock);
   void add(const PageCut& cut, SleepSums* sums) REQUIRES(cache_lock);
   void add(MappedRange range, SleepSums* sums);
   void give_back(MappedMemory& mapped, Sleeper& sleeper, SleepSums* sums);

@@ -49,15 +49,19 @@ class SavedBytes {
     return true;
   }
 
-  // Releases what goes beyond `keep` bytes, and all that is in a file.
-  void shrink(HostStore& store, CUcontext context, Bytes keep) {
+  // Releases what goes beyond `keep` bytes, and all that is in a file. The answer: up to there
+  // offsets are what they were.
+  Bytes shrink(HostStore& store, CUcontext context, Bytes keep) {
+    Bytes intact = size_;
     for (std::size_t i = pieces_.size(); i-- > 0;) {
       if (pieces_[i].at != nullptr && size_ <= keep) continue;
       const HostPiece piece = pieces_[i];
       pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(i));
       size_ -= piece.size;
+      intact = begin_of(i);
       store.give(context, piece);
     }
+    return intact;
   }
 
   [[nodiscard]] Bytes size() const { return size_; }
@@ -92,6 +96,13 @@ class SavedBytes {
 
  private:
   static constexpr Bytes kPiece = 256_MiB;
+
+  [[nodiscard]] Bytes begin_of(std::size_t piece) const {
+    Bytes sum = 0;
+    for (std::size_t i = 0; i < piece; ++i)
+      sum += pieces_[i].size;
+    return sum;
+  }
 
   std::vector<HostPiece> pieces_;
   Bytes size_ = 0;

@@ -11,6 +11,7 @@ struct SleepSums {
   Bytes asleep = 0;   // pages released to the driver
   Bytes saved = 0;    // of these, contents that are in host memory or in a file
   Bytes in_file = 0;  // of these, contents that are in a file
+  Bytes kept = 0;     // of these, contents that were there since the last sleep
   // What stays awake:
   Bytes plain = 0;       // segments of cuMemAlloc: their addresses cannot be kept
   Bytes exported = 0;    // other processes or other interfaces have it open
@@ -22,6 +23,7 @@ struct SleepSums {
     asleep += other.asleep;
     saved += other.saved;
     in_file += other.in_file;
+    kept += other.kept;
     plain += other.plain;
     exported += other.exported;
     registered += other.registered;

@@ -53,6 +53,7 @@ struct Attempt {
   MappedMemory* const mapped;
   SleepAnswer& answer;
   Standstill still;
+  const bool retry;  // the one before found its reserve too small
   bool chosen = false;
   bool again = false;
 };
@@ -82,8 +83,8 @@ std::string Attempt::reserve() {
   std::string why;
   const bool done = still.each_chosen([&](ContextCache& cache) {
     PageContents& contents = cache.still_pages().sleeping.contents();
-    const Bytes bytes = cache.still_pages().sleeping.reserve_for(
-        cache.still_pages().sleeping.needed(mapped_with(cache)));
+    const Bytes bytes =
+        contents.reserve_for(cache.still_pages().sleeping.needed(mapped_with(cache)), retry);
     const Bytes more = bytes - std::min(bytes, contents.reserved());
     if (!store.has_room(more, &why)) return false;
     const RelaxedCapture relaxed(driver);
@@ -157,14 +158,15 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   if (const SleepState now = state(); now != SleepState::Awake && now != SleepState::Asleep)
     return refuse(std::string("the process is ") + sleep_state_name(now));
   std::string why;
-  constexpr int kTries = 3;
+  constexpr int kTries = 4;  // the first shows how much is not of one value
   for (int i = 0; i < kTries; ++i) {
     answer = {};
     Attempt attempt{state_.driver,
                     state_.sleeping.store(),
                     state_.sleeping.mapped(),
                     answer,
-                    {state_, request}};
+                    {state_, request},
+                    i > 0};
     try {
       why = attempt.run();
     } catch (...) {
@@ -182,6 +184,9 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
       " are in host memory" +
       (in_file == 0 ? "" : " and " + in_mib(in_file) + " in " + state_.config.sleep_dir) +
       ", after " + std::to_string((state_.driver.now() - start) / 1'000'000) + " ms" +
+      (answer.sums.kept == 0
+           ? ""
+           : "; unchanged since the last sleep: " + in_mib(answer.sums.kept)) +
       (stays.empty() ? "" : "; stays awake: " + stays);
   log(LogLevel::Info,
       "event=asleep text=\"" + answer.text +

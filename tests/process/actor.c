@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +123,7 @@ struct copy3 {
   X(cuMemsetD8_v2, (address, unsigned char, size_t))                       \
   X(cuLaunchHostFunc, (void*, void (*)(void*), void*))                     \
   X(cuMemcpyDtoH_v2, (void*, address, size_t))                             \
+  X(cuMemcpyHtoD_v2, (address, const void*, size_t))                       \
   X(cuMemcpy2D_v2, (const struct copy2*))                                  \
   X(cuMemcpy3D_v2, (const struct copy3*))                                  \
   X(cuIpcGetMemHandle, (struct ipc_handle*, address))                      \
@@ -195,6 +197,29 @@ static void check(address at, size_t size, int value) {
   size_t wrong = 0;
   for (size_t i = 0; code == 0 && i < size; ++i)
     wrong += host[i] != (unsigned char)value;
+  printf("%d %zu\n", code, wrong);
+  free(host);
+}
+
+/* Contents by their number, no two words of which are alike. */
+static uint64_t word_of(size_t i, int number) {
+  return (i + 1) * 0x9e3779b97f4a7c15u + (unsigned)number;
+}
+
+static void mix(address at, size_t size, int number) {
+  uint64_t* host = malloc(size);
+  for (size_t i = 0; i < size / 8; ++i)
+    host[i] = word_of(i, number);
+  printf("%d\n", cuMemcpyHtoD_v2(at, host, size / 8 * 8));
+  free(host);
+}
+
+static void check_mixed(address at, size_t size, int number) {
+  uint64_t* host = malloc(size);
+  const int code = cuMemcpyDtoH_v2(host, at, size);
+  size_t wrong = 0;
+  for (size_t i = 0; code == 0 && i < size / 8; ++i)
+    wrong += host[i] != word_of(i, number);
   printf("%d %zu\n", code, wrong);
   free(host);
 }
@@ -435,6 +460,10 @@ static int obey(char* line) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));
   } else if (!strcmp(word, "fill")) {
     printf("%d\n", cuMemsetD8_v2(memory[n] + c, (unsigned char)b, sizes[n]));
+  } else if (!strcmp(word, "mix")) {
+    mix(memory[n], sizes[n], (int)b);
+  } else if (!strcmp(word, "mixed")) {
+    check_mixed(memory[n], sizes[n], (int)b);
   } else if (!strcmp(word, "hold")) { /* the default stream, for so many seconds */
     printf("%d\n", cuLaunchHostFunc(NULL, sleep_it, (void*)(size_t)a));
   } else if (!strcmp(word, "rows")) {

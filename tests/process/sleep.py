@@ -2,6 +2,7 @@
 """Sleep: a process's device memory goes to the host and comes back by itself, and others have it meanwhile."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -45,7 +46,7 @@ class Sleep(Case):
     def filled(self, **more):
         actor = self.actor(**more)
         actor.ok(f"alloc {FIRST}")
-        actor.ok("fill 0 7")
+        actor.ok("mix 0 7")
         actor.ok("sync")
         return actor
 
@@ -74,7 +75,7 @@ class Sleep(Case):
                 second.ok(f"alloc {SECOND}")
                 second.ok("fill 0 1")
                 second.quit()
-                self.assertEqual(first.ok("check 0 7"), ["0"])
+                self.assertEqual(first.ok("mixed 0 7"), ["0"])
                 seen = look(first.pid)
                 self.assertEqual((seen["sleep"], seen["devices"][0]["asleep_bytes"]), ("awake", 0))
                 first.quit()
@@ -83,7 +84,7 @@ class Sleep(Case):
         first, second = self.filled(), self.actor()
         self.put_to_sleep(first)
         second.ok(f"alloc {SECOND}")
-        first.tell("check 0 7")
+        first.tell("mixed 0 7")
         time.sleep(0.3)
         second.ok("free 0")  # cached now: the neighbour asks for it
         self.assertEqual(first.hear(), ["0", "0"])
@@ -94,7 +95,7 @@ class Sleep(Case):
         done = custash("wake", first.pid)
         self.assertEqual((done.returncode, done.stdout), (0, f"{first.pid}: awake\n"))
         self.assertEqual(look(first.pid)["sleep"], "awake")
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
 
     def test_a_stopped_process_is_given_up_and_holds_up_no_other(self):
         stopped, works = self.actor(), self.filled()
@@ -121,7 +122,7 @@ class Sleep(Case):
             self.assertEqual(waking.stderr.readline(), f"custash: waiting for {first.pid}\n")
             second.ok("free 0")
             self.assertEqual(waking.communicate(timeout=60)[0], f"{first.pid}: awake\n")
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
 
     def test_waking_that_finds_no_room_holds_up_nothing(self):
         """While it waits for room a context ends, other processes are answered, and the process ends."""
@@ -144,7 +145,7 @@ class Sleep(Case):
             second.ok("free 0")
             self.assertEqual(waking.wait(60), 0, waking.stderr.read())
         first.ok("device 0")
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
 
     def stop(self, actor):
         os.kill(actor.pid, signal.SIGSTOP)
@@ -165,7 +166,7 @@ class Sleep(Case):
         first, second = self.filled(), self.actor()
         self.put_to_sleep(first)
         second.ok(f"alloc {FIRST}")
-        second.ok("fill 0 9")
+        second.ok("mix 0 9")
         second.ok("sync")
         self.put_to_sleep(second)
         holds = self.actor()
@@ -187,10 +188,10 @@ class Sleep(Case):
         self.assertEqual(len(awake), 1, "none has come back")
         (other,) = {first, second} - set(awake)
         values = {first: 7, second: 9}
-        self.assertEqual(awake[0].ok(f"check 0 {values[awake[0]]}"), ["0"])
+        self.assertEqual(awake[0].ok(f"mixed 0 {values[awake[0]]}"), ["0"])
         awake[0].quit()
         self.assertEqual(custash("wake", other.pid).stdout, f"{other.pid}: awake\n")
-        self.assertEqual(other.ok(f"check 0 {values[other]}"), ["0"])
+        self.assertEqual(other.ok(f"mixed 0 {values[other]}"), ["0"])
 
     def asks_to_wake(self, actor):
         self.assertEqual(self.answer_at_once(actor, "wake")[1], "waking")
@@ -228,14 +229,14 @@ class Sleep(Case):
         for each, answer in zip(questions, awake):
             self.put_to_sleep(first) if look(first.pid)["sleep"] == "awake" else None
             self.assertEqual(first.do(each), answer, each)
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
 
     def test_what_another_process_has_open_stays_awake(self):
         first, second = self.filled(), self.actor()
         handle = first.ok("export 0")[0]
         self.put_to_sleep(first)
         second.ok(f"open {handle} {FIRST}")  # wakes it
-        self.assertEqual(second.ok("check 0 7"), ["0"])
+        self.assertEqual(second.ok("mixed 0 7"), ["0"])
         first.ok("alloc 5000000")
         first.ok("fill 1 3")
         done = custash("sleep", first.pid)
@@ -249,7 +250,7 @@ class Sleep(Case):
     def test_idle_processes_sleep_by_themselves(self):
         first = self.filled(conf=",sleep_after:1")
         self.assertTrue(self.wait_until(lambda: look(first.pid)["sleep"] == "asleep"))
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
         self.assertTrue(self.wait_until(lambda: look(first.pid)["sleep"] == "asleep"))
 
     def test_a_sleeping_process_ends_as_others_do(self):
@@ -275,7 +276,7 @@ class Sleep(Case):
                                           env=program.environment(False)) as asked:
                         if way == "back":
                             self.assertEqual(asked.wait(60), 0)
-                            first.tell("check 0 7")
+                            first.tell("mixed 0 7")
                         time.sleep(moment / 1000)
                         first.process.kill()
                         killed.append(first.process.wait() and first.pid)
@@ -295,7 +296,7 @@ class Sleep(Case):
         self.put_to_sleep(first)
         first.ok("destroy 0")
         first.ok("device 0")
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
         first.ok("free 0")
         first.ok("empty")
         second.ok(f"alloc {120 * MIB}")
@@ -328,7 +329,7 @@ class Sleep(Case):
         done = custash("sleep", first.pid)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"host memory: needs 70 MiB, has \d+ MiB")
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
         self.assertEqual(first.quit(), 0)
 
     def test_what_host_memory_has_no_room_for_goes_to_a_file_without_a_name(self):
@@ -344,8 +345,24 @@ class Sleep(Case):
                 second.ok(f"alloc {SECOND}")
                 second.ok("free 0")
                 second.ok("empty")
-                self.assertEqual(first.ok("check 0 7"), ["0"])
+                self.assertEqual(first.ok("mixed 0 7"), ["0"])
                 self.assertEqual(self.files_of(first, folder), [])
+
+    def test_only_what_has_changed_is_copied(self):
+        first = self.filled(conf=",sleep_pinned:200m")
+        first.ok(f"alloc {20 * MIB}")
+        first.ok("fill 1 9")
+        for number, kept in (7, False), (7, True), (8, False), (8, True):
+            if number == 8 and not kept:
+                first.ok("mix 0 8")
+                first.ok("sync")
+            done = custash("sleep", first.pid)
+            self.assertRegex(done.stdout, r"9\d MiB asleep, of which 70 MiB are in host memory, after")
+            found = re.search(r"unchanged since the last sleep: (\d+) MiB", done.stdout)
+            # As much as may be pinned.
+            self.assertEqual(found is not None and int(found[1]) > 0, kept)
+            self.assertEqual(first.ok("check 1 9"), ["0"])
+            self.assertEqual(first.ok(f"mixed 0 {number}"), ["0"])
 
     def test_memory_that_the_program_mapped_sleeps_too(self):
         """As llama.cpp maps (one handle, kept) and as PyTorch's expandable segments do (pieces, released)."""
@@ -423,7 +440,7 @@ class Sleep(Case):
                     place = f"/proc/{children.read().strip()}/fd/{number}"
                 self.assertEqual(os.path.lexists(place) and os.readlink(place), "/dev/zero" if own else False)
                 first.ok("reap")
-            self.assertEqual(first.ok("check 0 7"), ["0"])
+            self.assertEqual(first.ok("mixed 0 7"), ["0"])
 
     def files_of(self, actor, folder):
         return [to for to in open_files(actor.pid).values() if to.startswith(folder + "/")]
@@ -441,7 +458,7 @@ class Sleep(Case):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, rf"host memory: needs 70 MiB, has 0 MiB; {folder}: has 3\d MiB")
         self.assertEqual(look(first.pid)["sleep"], "awake")
-        self.assertEqual(first.ok("check 0 7"), ["0"])
+        self.assertEqual(first.ok("mixed 0 7"), ["0"])
         first.ok("free 0")
         first.ok(f"alloc {20 * MIB}")
         first.ok("fill 1 3")

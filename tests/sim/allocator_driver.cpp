@@ -21,6 +21,8 @@ bool is_told_apart(const char* symbol) {
                            "cuMemFreeHost",
                            "cuMemHostUnregister",
                            "cuMemsetD8Async",
+                           "cuMemsetD32Async",
+                           "cuLaunchKernel",
                            "cuMemcpyHtoDAsync_v2",
                            "cuMemcpyDtoDAsync_v2",
                            "cuMemcpyDtoHAsync_v2"})

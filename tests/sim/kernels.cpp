@@ -16,7 +16,7 @@ namespace {
 
 struct Known {
   std::mutex mutex;
-  std::vector<const custash_sim_kernel*> lists;
+  std::vector<const custash_sim_kernel*> lists{digest_kernels};
   bool loaded = false;
 };
 

@@ -15,6 +15,9 @@ void load_kernel_libraries();
 
 const custash_sim_kernel* find_kernel(const std::string& name);
 
+// The kernel that custash brings along (digest.cpp).
+extern const custash_sim_kernel digest_kernels[];
+
 // As nvcc lays out scalars and structures of pointers.
 constexpr std::size_t alignment_of_argument(std::size_t size) {
   return size % 8 == 0 ? 8 : size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1;

@@ -62,10 +62,14 @@ std::shared_ptr<Arguments> copy_arguments(const KernelInfo& info, void** params,
 
 std::vector<Access> accesses_of(const custash_sim_kernel& kernel, const Arguments& args) {
   if (kernel.accesses == nullptr) return {};
-  custash_sim_access room[8];
-  const std::size_t count = kernel.accesses(&args.launch, room, std::size(room));
+  std::vector<custash_sim_access> room(8);
+  const std::size_t count = kernel.accesses(&args.launch, room.data(), room.size());
+  if (count > room.size()) {
+    room.resize(count);
+    kernel.accesses(&args.launch, room.data(), count);
+  }
   std::vector<Access> accesses;
-  for (std::size_t i = 0; i < std::min(count, std::size(room)); ++i)
+  for (std::size_t i = 0; i < count; ++i)
     accesses.push_back({room[i].address, room[i].bytes, room[i].write != 0});
   return accesses;
 }

@@ -5,6 +5,7 @@
 
 #include "tests/unit/bed.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -17,8 +18,23 @@ inline sim::Options with_bytes(Bytes device_memory) {
   return options;
 }
 
+// Contents by their number, no two words of which are alike.
+inline void fill(char* at, Bytes bytes, int number) {
+  for (Bytes i = 0; i < bytes; i += 8) {
+    const std::uint64_t word =
+        (i + 8) * 0x9e3779b97f4a7c15U ^ static_cast<std::uint64_t>(number);
+    std::memcpy(at + i, &word, std::min<Bytes>(8, bytes - i));
+  }
+}
+
 // A kernel that writes (or reads) the block byte by byte.
-inline sim::Kernel writes(Address at, Bytes bytes, int value) {
+inline sim::Kernel writes(Address at, Bytes bytes, int number) {
+  return {.accesses = {{at, bytes, true}},
+          .body = [=] { fill(reinterpret_cast<char*>(at), bytes, number); }};
+}
+
+// One value throughout: sleep does not copy it.
+inline sim::Kernel sets(Address at, Bytes bytes, int value) {
   return {.accesses = {{at, bytes, true}},
           .body = [=] { std::memset(reinterpret_cast<void*>(at), value, bytes); }};
 }
@@ -29,13 +45,19 @@ inline sim::Kernel reads(Address at, Bytes bytes, std::string* out) {
 }
 
 // Not compared by Catch, which would print megabytes.
+inline bool has_contents(const std::string& seen, Bytes bytes, int number) {
+  std::string wanted(bytes, '\0');
+  fill(wanted.data(), bytes, number);
+  return seen == wanted;
+}
+
 inline bool is_all(const std::string& seen, Bytes bytes, int value) {
   return seen == std::string(bytes, static_cast<char>(value));
 }
 
 template <typename Answer>
-bool says(const Answer& answer, const char* word) {
-  return answer.text.find(word) != std::string::npos;
+bool says(const Answer& answer, const std::string& words) {
+  return answer.text.find(words) != std::string::npos;
 }
 
 }  // namespace custash

@@ -41,7 +41,7 @@ struct Peak {
       std::string seen;
       bed.launch(nullptr, reads(alive[i], kBytes, &seen));
       sim::run_all();
-      right = right && is_all(seen, kBytes, 4 * i + 1);
+      right = right && has_contents(seen, kBytes, 4 * i + 1);
     }
     return right && sim::faults().empty();
   }
@@ -106,7 +106,7 @@ TEST_CASE("a deep trim copies when the work is over, not before", "[unit][deep_t
   std::string seen;
   bed.launch(stream, reads(peak.alive[3], Peak::kBytes, &seen));
   sim::run_all();
-  CHECK(is_all(seen, Peak::kBytes, 99));
+  CHECK(has_contents(seen, Peak::kBytes, 99));
   CHECK(sim::faults().empty());
   peak.end();
 }
@@ -198,7 +198,7 @@ TEST_CASE("blocks are allocated and freed during a deep trim", "[unit][deep_trim
   bed.launch(nullptr, writes(fresh, 50_MiB, 5));
   bed.launch(nullptr, reads(fresh, 50_MiB, &seen));
   sim::run_all();
-  CHECK(is_all(seen, 50_MiB, 5));
+  CHECK(has_contents(seen, 50_MiB, 5));
   CHECK(peak.whole());
   bed.free(fresh);
   peak.end();
@@ -315,7 +315,7 @@ TEST_CASE("what is free of a page that sleeps does not come back", "[unit][deep_
   bed.launch(nullptr, writes(fresh, 20_MiB, 5));
   bed.launch(nullptr, reads(fresh, 20_MiB, &seen));
   CHECK(peak.whole());
-  CHECK(is_all(seen, 20_MiB, 5));
+  CHECK(has_contents(seen, 20_MiB, 5));
   bed.free(fresh);
   peak.end();
   sim::run_all();
@@ -363,7 +363,7 @@ TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit]
       std::string seen;
       bed.launch(nullptr, reads(block.at, block.bytes, &seen));
       sim::run_all();
-      return is_all(seen, block.bytes, block.value);
+      return has_contents(seen, block.bytes, block.value);
     };
     bed.free(bed.malloc(200_MiB));
     for (int step = 1; step <= 90; ++step) {

@@ -4,7 +4,7 @@
 #include "allocator/memory/saved_bytes.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "pinned/sleep_store.hpp"
-#include "tests/unit/bed.hpp"
+#include "tests/unit/contents.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -21,10 +21,7 @@ using namespace custash;
 namespace {
 
 sim::Options with_bytes() {
-  sim::Options options;
-  options.data = true;
-  options.device_memory = 1_GiB;
-  return options;
+  return custash::with_bytes(1_GiB);
 }
 
 // A folder of its own, gone with it.
@@ -108,10 +105,6 @@ struct Sleeper {
   Address small = 0;
 };
 
-bool says(const SleepAnswer& answer, const std::string& words) {
-  return answer.text.find(words) != std::string::npos;
-}
-
 std::atomic<int> failing{0};  // calls that are to fail still
 
 bool fails() {
@@ -140,7 +133,8 @@ TEST_CASE("a portion that cannot be written leaves those before it in the file",
   Sleeper it(folder);
   REQUIRE(it.sleep.go({}).asleep);
   const Bytes away = it.sleep.asleep_bytes(0);
-  const Address more = it.bed.malloc(kLarge);
+  const Address more = it.bed.malloc(64_MiB);  // its end on pages of its own
+  fill(reinterpret_cast<char*>(more + 40_MiB), 16_MiB, 9);
   FileCalls calls;
   calls.write = [](int, const void*, std::size_t, off_t) -> ssize_t {
     errno = EIO;

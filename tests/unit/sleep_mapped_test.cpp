@@ -68,11 +68,11 @@ struct Program final : MappedMemory {
     std::string seen;
     bed.launch(nullptr, reads(block, kBlock, &seen));
     sim::run_all();
-    bool same = is_all(seen, kBlock, 9) && away == 0 && awake.size() == 3;
+    bool same = has_contents(seen, kBlock, 9) && away == 0 && awake.size() == 3;
     for (const MappedRange& each : awake) {
       bed.launch(nullptr, reads(each.address, kRange, &seen));
       sim::run_all();
-      same = same && is_all(seen, kRange, number_of(each));
+      same = same && has_contents(seen, kRange, number_of(each));
     }
     return same && sim::faults().empty() && sleep.asleep_bytes(0) == 0;
   }

@@ -29,7 +29,7 @@ struct Filled {
       std::string seen;
       bed.launch(nullptr, reads(blocks[i], kBlock, &seen));
       sim::run_all();
-      same = same && is_all(seen, kBlock, static_cast<int>(i + 1));
+      same = same && has_contents(seen, kBlock, static_cast<int>(i + 1));
     }
     return same && sim::faults().empty() && sleep.state() == SleepState::Awake &&
            sleep.asleep_bytes(0) == 0;
@@ -39,6 +39,8 @@ struct Filled {
   Address more() {
     const Address block = bed.malloc(kBlock);
     CHECK(sleep.state() == SleepState::Asleep);
+    // As a copy that custash does not see would.
+    fill(reinterpret_cast<char*>(block), kBlock, 9);
     return block;
   }
 
@@ -103,7 +105,8 @@ TEST_CASE("a portion that cannot leave changes nothing of those before", "[unit]
     CHECK(it.sleep.state() == SleepState::Asleep);
     CHECK(it.sleep.asleep_bytes(0) == first + answer.sums.asleep * (answer.asleep ? 1 : 0));
     CHECK(sim::used(0) == made - answer.sums.asleep * (answer.asleep ? 1 : 0));
-    REQUIRE(it.sleep.go({}).asleep);
+    // Without host memory for digests all is copied.
+    REQUIRE((answer.asleep && call == std::string("cuMemHostAlloc")) != it.sleep.go({}).asleep);
     CHECK(it.right());
     it.bed.free(more);
     it.free();

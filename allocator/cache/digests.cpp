@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "allocator/cache/digests.hpp"
+
+#include "allocator/base/log.hpp"
+#include "allocator/cache/digest_kernel.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include <sys/random.h>
+
+namespace custash {
+namespace {
+
+using Keys = std::array<std::uint64_t, Digests::kKeys>;
+
+// What the kernel reads and writes: pinned memory, since a full device has no other.
+struct Shared {
+  Shared(const Driver& driver, std::size_t pieces) : driver_(driver) {
+    const Bytes bytes = sizeof(Keys) + pieces * (sizeof(Digests::Piece) + sizeof(Digest));
+    if (driver.mem_host_alloc(&at, bytes, CU_MEMHOSTALLOC_PORTABLE) == CUDA_SUCCESS)
+      std::memset(at, 0, bytes);
+    else
+      at = nullptr;
+  }
+
+  ~Shared() {
+    if (at != nullptr) Status(driver_.mem_free_host(at)).ignore();
+  }
+
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+
+  void* at = nullptr;
+
+ private:
+  const Driver& driver_;
+};
+
+// Random, once in the process; null: the system has no random numbers.
+const Keys* keys() {
+  static const struct Random {
+    Random() {
+      for (std::size_t done = 0; done < sizeof of;) {
+        const ssize_t got = getrandom(reinterpret_cast<char*>(&of) + done, sizeof of - done, 0);
+        if (got <= 0) return;
+        done += static_cast<std::size_t>(got);
+      }
+      there = true;
+    }
+
+    Keys of{};
+    bool there = false;
+  } random;
+
+  return random.there ? &random.of : nullptr;
+}
+
+}  // namespace
+
+CUstream CopyStream::get() {
+  if (stream_ == nullptr &&
+      driver_.stream_create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+    stream_ = nullptr;
+  return stream_;
+}
+
+Status CopyStream::wait() {
+  if (copied_ == nullptr) {
+    const Status made = driver_.event_create(&copied_, CU_EVENT_DISABLE_TIMING);
+    if (!made.ok()) {
+      copied_ = nullptr;
+      return driver_.ctx_synchronize();
+    }
+  }
+  const Status recorded = driver_.event_record(copied_, stream_);
+  const Status waited = recorded.ok() ? Status(driver_.event_synchronize(copied_)) : recorded;
+  return waited.ok() ? waited : Status(driver_.ctx_synchronize());
+}
+
+bool Digests::load() {
+  CUmodule module = nullptr;
+  return kernel_ != nullptr ||
+         (driver_.launch_kernel != nullptr && driver_.module_load_data != nullptr &&
+          driver_.module_get_function != nullptr && driver_.memset_d32_async != nullptr &&
+          driver_.module_load_data(&module, kDigestKernel) == CUDA_SUCCESS &&
+          driver_.module_get_function(&kernel_, module, "custash_digest") == CUDA_SUCCESS);
+}
+
+bool Digests::read(std::span<const Piece> pieces, CopyStream& stream, std::span<Digest> out) {
+  const Keys* const random = keys();
+  CUstream const on = stream.get();
+  if (!usable_ || random == nullptr || on == nullptr) return false;
+  const Shared shared(driver_, pieces.size());
+  if (shared.at == nullptr) return false;
+  auto* key = static_cast<std::uint64_t*>(shared.at);
+  auto* list = reinterpret_cast<Piece*>(key + kKeys);
+  auto* digests = reinterpret_cast<Digest*>(list + pieces.size());
+  std::copy(random->begin(), random->end(), key);
+  std::copy(pieces.begin(), pieces.end(), list);
+  auto count = static_cast<std::uint32_t>(pieces.size());
+  void* parameters[] = {&list, &digests, &key, &count};
+  const unsigned blocks = std::min(count, 4096U);
+  usable_ = load() &&
+            driver_.launch_kernel(
+                kernel_, blocks, 1, 1, 256, 1, 1, 0, on, parameters, nullptr) == CUDA_SUCCESS &&
+            stream.wait().ok();
+  if (usable_)
+    std::copy_n(digests, pieces.size(), out.begin());
+  else
+    log(LogLevel::Info, "event=no_digests reason=\"the driver does not run the kernel\"");
+  return usable_;
+}
+
+}  // namespace custash
