@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What libcustash.so and libcustash-check.so need (libc alone), and what they show (the hooks alone; one function); and
+"""What libcustash.so, libcustash-check.so and libcustash-torch.so need (libc alone), and what they show (the hooks alone;
+one function; PyTorch's hooks); and
 that neither they nor the programs need a newer glibc than the docs state.
 
-Arguments: the two libraries, the programs. All are for one processor, this machine's or another.
+Arguments: the three libraries, the programs. All are for one processor, this machine's or another.
 """
 import re
 import subprocess
@@ -48,7 +49,7 @@ def entries_of(definition):
 
 
 def declared_of(header):
-    return set(re.findall(r"\b(custash_[a-z]\w*)\s*\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)))
+    return set(re.findall(r"\b(custash_[a-z]\w*(?<!_t))\s*\(", re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)))
 
 
 def glibc_of(readelf_text):
@@ -99,15 +100,16 @@ def problems_of(needed, exported, entries, declared):
     return problems
 
 
-def check_library_problems(needed, exported):
-    problems = [f"libcustash-check.so: NEEDED {name}: only libc may be" for name in needed if not ALLOWED_NEEDED.fullmatch(name)]
-    return problems + [f"libcustash-check.so: shows {sorted(exported)}"] * (exported != {"custash_open_checks"})
+def small_library_problems(name, needed, exported, wanted):
+    problems = [f"{name}: NEEDED {each}: only libc may be" for each in needed if not ALLOWED_NEEDED.fullmatch(each)]
+    return problems + [f"{name}: shows {sorted(exported)}"] * (exported != wanted)
 
 
 def self_test():
-    assert not check_library_problems(["libc.so.6"], {"custash_open_checks"})
-    assert check_library_problems(["libc.so.6", "libgcc_s.so.1"], {"custash_open_checks"})
-    assert check_library_problems(["libc.so.6"], {"custash_open_checks", "custash_malloc"})
+    one = {"custash_open_checks"}
+    assert not small_library_problems("l", ["libc.so.6"], one, one)
+    assert small_library_problems("l", ["libc.so.6", "libgcc_s.so.1"], one, one)
+    assert small_library_problems("l", ["libc.so.6"], {*one, "custash_malloc"}, one)
     exported = {"dlsym", "cuMemAlloc_v2", "custash_malloc"}
     fine = (["libc.so.6", "ld-linux-x86-64.so.2"], exported, {"cuMemAlloc_v2"}, {"custash_malloc"})
     assert not problems_of(*fine)
@@ -147,9 +149,10 @@ def main():
     entries = entries_of(read("interpose/real/entry_points.def")) | ENGINES
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
                            declared_of(read("interpose/api/custash.h")))
-    checks = sys.argv[2]
-    problems += check_library_problems(needed_of(run("readelf", "-d", checks)),
-                                       exported_of(run("readelf", "--dyn-syms", "-W", checks)))
+    for other, wanted in ((sys.argv[2], {"custash_open_checks"}),
+                          (sys.argv[3], declared_of(read("interpose/torch/torch.h")))):
+        problems += small_library_problems(other, needed_of(run("readelf", "-d", other)),
+                                           exported_of(run("readelf", "--dyn-syms", "-W", other)), wanted)
     stated = stated_in(read(PAGE))
     machines = {machine_of(run("readelf", "-h", binary)) for binary in sys.argv[1:]}
     if len(machines) != 1:

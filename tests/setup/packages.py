@@ -25,9 +25,9 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 OFFLINE = ("--no-build-isolation", "--no-index", "--no-deps")
-MODULES = {"__init__", "__main__", "_command", "_cupy", "_library", "_rmm", "_torch", "numba_manager"}
+MODULES = {"__init__", "__main__", "_command", "_cupy", "_library", "_rmm", "_torch", "_torch_pools", "numba_manager"}
 HEADERS = {"custash.h", "custash.hpp", "custash_calls.hpp", "custash_resource.hpp", "custash_thrust.hpp"}
-LIBRARIES = {"libcustash.so", "libcustash.a", "libcustash-check.so", "libcustash-check.a", "custash.symbols"}
+LIBRARIES = {"libcustash.so", "libcustash.a", "libcustash-check.so", "libcustash-check.a", "libcustash-torch.so", "custash.symbols"}
 TRAIN = """
 import os, sys
 import custash
@@ -253,7 +253,7 @@ class Packages(Pip):
         print(f"{path.name}: {size / 1e6:.1f} MB unpacked", flush=True)
         self.assertLess(size, 10e6)
         libdir = self.runs(self.folder / "image")
-        self.assertEqual({each.name for each in libdir.glob("*custash*")}, {"libcustash.so", "libcustash-check.so"})
+        self.assertEqual({each.name for each in libdir.glob("*custash*")}, {"libcustash.so", "libcustash-check.so", "libcustash-torch.so"})
         self.compare(self.folder / "image/bin/custash", "the image")
 
 

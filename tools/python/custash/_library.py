@@ -116,6 +116,19 @@ def path():
     return _loaded[1]
 
 
+class _Place(ctypes.Structure):
+    _fields_ = [("file", ctypes.c_char_p), ("base", _pointer), ("name", ctypes.c_char_p), ("address", _pointer)]
+
+
+def file():
+    """The path of the file that the library is in, also if it was preloaded."""
+    place = _Place()
+    find = ctypes.CDLL(None).dladdr
+    find.argtypes = [_pointer, ctypes.POINTER(_Place)]
+    find(address("custash_version"), ctypes.byref(place))
+    return os.path.realpath(os.fsdecode(place.file or b""))
+
+
 def address(name):
     """A function's address, for those who take pointers to functions."""
     return ctypes.cast(getattr(library(), name), _pointer).value

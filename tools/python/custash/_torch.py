@@ -10,7 +10,7 @@ import ctypes
 
 import torch
 
-from . import _library
+from . import _library, _torch_pools
 
 _keep = []  # what C holds pointers to
 # What PyTorch's memory_summary reads beside our keys: custash has no size above which it does not split.
@@ -21,13 +21,16 @@ _ABSENT = [f"oversize_{kind}.{what}" for kind in ("allocations", "segments")
 class Allocator(torch.cuda.memory.CUDAPluggableAllocator):
     """An allocator of the loaded library: PyTorch's own class opens a path."""
 
-    def __init__(self):
-        self._allocator = torch._C._cuda_customAllocator(
-            _library.address("custash_torch_malloc"), _library.address("custash_torch_free"))
+    def __init__(self, malloc, free):
+        self._allocator = torch._C._cuda_customAllocator(malloc, free)
 
 
-def allocator():
-    made = Allocator()
+def allocator(pools=False):
+    """`pools`: with private pools."""
+    if pools:
+        made = Allocator(_torch_pools.hook("malloc"), _torch_pools.hook("free"))
+    else:
+        made = Allocator(_library.address("custash_torch_malloc"), _library.address("custash_torch_free"))
     inner = made.allocator()
     fraction = ctypes.CFUNCTYPE(None, ctypes.c_double, ctypes.c_int)(
         lambda share, device: _library.library().custash_set_memory_fraction(device, share))
@@ -38,6 +41,8 @@ def allocator():
             ("set_memory_fraction_fn", ctypes.cast(fraction, ctypes.c_void_p).value)):
         if hasattr(inner, setter):  # PyTorch from 2.1 on
             getattr(inner, setter)(address)
+    if pools:
+        _torch_pools.set_hooks(inner)
     return made
 
 
@@ -47,7 +52,12 @@ def _index(device):
 
 def _memory_stats(device=None):
     """As torch.cuda.memory_stats, of custash."""
-    stats = _library.counters("custash_memory_stats", _index(device))
+    device = _index(device)
+    stats = _library.counters("custash_memory_stats", device)
+    # To the library all of a private pool is in use.
+    unused = _torch_pools.unused_bytes(device) if _torch_pools.enabled() else 0
+    for key in ("allocated_bytes.all.current", "active_bytes.all.current", "requested_bytes.all.current"):
+        stats[key] -= unused
     for key in _ABSENT:
         stats.setdefault(key, 0)
     return collections.OrderedDict(sorted(stats.items()))
@@ -59,7 +69,10 @@ def _reset_peak(device=None):
 
 def enable():
     _library.library()
-    torch.cuda.memory.change_current_allocator(allocator())
+    pools = _torch_pools.supported()
+    torch.cuda.memory.change_current_allocator(allocator(pools))
+    if pools:
+        _torch_pools.enable()
     # memory_allocated, max_memory_reserved, memory_summary … ask memory_stats by its name in the module.
     for module in (torch.cuda.memory, torch.cuda):
         module.memory_stats = _memory_stats
