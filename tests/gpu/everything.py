@@ -98,6 +98,8 @@ def parts(build, out):
         "sleep_peers": (300, [script("gpu/sleep_peers.py", "--build", build, "--json", f"{out}/sleep_peers.json")]),
         "sleep_frameworks": (400, [script("gpu/sleep_frameworks.py", "--build", build, "--json", f"{out}/sleep_frameworks.json")]),
         "checkpoint": (100, [script("gpu/checkpoint.py", "--build", build)]),
+        "torch_pools": (500, [script("gpu/torch_pools.py", "--library", library, "--json", f"{out}/torch_pools.json",
+                                     "--test-cuda", os.environ.get("PYTORCH_TEST_CUDA", ""))]),
         "torch_graphs": (300, [script("gpu/torch_graphs.py", "--library", library)]),
         "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
