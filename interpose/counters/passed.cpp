@@ -75,11 +75,21 @@ void PassedTable::drop(Objects::iterator at) {
   objects_.erase(at);
 }
 
-Bytes PassedTable::live_on(int device) noexcept {
-  Bytes sum = 0;
+void PassedTable::measured(Kind kind, int device, Bytes bytes) noexcept {
+  const auto number = static_cast<std::uint64_t>(device);
+  if (bytes == 0)
+    (void)ended(kind, number);
+  else
+    back(kind, number, {.bytes = bytes, .device = device});
+}
+
+OnDevice PassedTable::live_on(int device) noexcept {
+  OnDevice sum;
   const RankedLock lock(mutex_);
-  for (const auto& [key, object] : objects_)
-    if (object.device == device) sum += object.bytes;
+  for (const auto& [key, object] : objects_) {
+    if (object.device != device) continue;
+    (key.first == Kind::Imported ? sum.imported : sum.bytes) += object.bytes;
+  }
   return sum;
 }
 

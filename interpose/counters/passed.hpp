@@ -25,6 +25,11 @@ struct PassedObject {
   int device = 0;
 };
 
+struct OnDevice {
+  Bytes bytes = 0;  // that this process holds
+  Bytes imported = 0;
+};
+
 // Those that ended by a call that does not name them.
 using Ended = std::vector<std::pair<Kind, std::uint64_t>>;
 
@@ -39,9 +44,11 @@ class PassedTable {
   std::optional<PassedObject> ended(Kind kind, std::uint64_t object) noexcept;
   void back(Kind kind, std::uint64_t object, const PassedObject& as_before) noexcept;
   Ended context_ended(CUcontext context) noexcept;
+  // What the driver said that it holds for the device in other ways. 0: nothing.
+  void measured(Kind kind, int device, Bytes bytes) noexcept;
 
   PassedCounts read() noexcept;
-  Bytes live_on(int device) noexcept;
+  OnDevice live_on(int device) noexcept;
 
   void reset_lock_after_fork() { mutex_.reset_after_fork(); }
 

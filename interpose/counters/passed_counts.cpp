@@ -60,7 +60,8 @@ std::string share_text(const PassedCounts& counts, std::uint64_t calls, Bytes by
 void write_passed(JsonWriter& json, const PassedCounts& counts) {
   std::vector<std::pair<Kind, PassedCount>> rows;
   for (std::size_t i = 0; i < kKinds; ++i)
-    if (counts[i].calls != 0) rows.emplace_back(static_cast<Kind>(i), counts[i]);
+    if (counts[i].calls != 0 || counts[i].live != 0)
+      rows.emplace_back(static_cast<Kind>(i), counts[i]);
   json.objects("passed", rows, [&](const auto& row) {
     json.text_member("kind", name_of(row.first));
     json.member("allocations", row.second.calls);

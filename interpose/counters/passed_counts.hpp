@@ -18,7 +18,9 @@ class JsonWriter;
 
 namespace custash::passed {
 
-// Ordered: of a device's current pool. Handle: of cuMemCreate.
+// Ordered: of a device's current pool. Handle: of cuMemCreate. Imported: other processes have
+// allocated it. Graphs, Pools: what the driver holds for graphs and in its default pools. It is
+// measured, and no call counts.
 enum class Kind : unsigned char {
   Ordered,
   Pool,
@@ -27,10 +29,13 @@ enum class Kind : unsigned char {
   Handle,
   Array,
   Mipmap,
-  External
+  External,
+  Imported,
+  Graphs,
+  Pools
 };
 
-inline constexpr std::size_t kKinds = 8;
+inline constexpr std::size_t kKinds = 11;
 inline constexpr std::size_t kServable = 3;  // the first ones: custash may serve them
 
 inline constexpr const char* kKindNames[] = {"stream-ordered",
@@ -40,7 +45,10 @@ inline constexpr const char* kKindNames[] = {"stream-ordered",
                                              "handles",
                                              "arrays",
                                              "mipmaps",
-                                             "external"};
+                                             "external",
+                                             "imported",
+                                             "graph memory",
+                                             "driver pools"};
 static_assert(std::size(kKindNames) == kKinds);
 
 constexpr const char* name_of(Kind kind) {

@@ -19,20 +19,35 @@ namespace {
 
 using Handle = CUmemGenericAllocationHandle;
 
-void ended(Handle handle) {
-  passed::table().ended(passed::Kind::Handle, handle);
-  history::ended(passed::Kind::Handle, handle);
+passed::Kind kind_of(const HandleTable::Handle& handle) {
+  return handle.counted ? passed::Kind::Handle : passed::Kind::Imported;
 }
 
-void lives_on(Handle handle, const HandleTable::Handle& as_before) {
-  passed::table().back(passed::Kind::Handle,
-                       handle,
+void ended(Handle number, const HandleTable::Handle& handle) {
+  passed::table().ended(kind_of(handle), number);
+  history::ended(kind_of(handle), number);
+}
+
+void lives_on(Handle number, const HandleTable::Handle& as_before) {
+  if (as_before.bytes == 0) return;  // from elsewhere, and never mapped
+  passed::table().back(kind_of(as_before),
+                       number,
                        {.bytes = as_before.bytes, .device = as_before.properties.location.id});
 }
 
 void end_all(const HandleTable::Unmapped& unmapped) {
   for (const auto& [number, handle] : unmapped.ended)
-    if (handle.counted) ended(number);
+    ended(number, handle);
+}
+
+// -1: no memory, but a multicast object.
+CUdevice device_of(Handle by_driver) {
+  using Ask = CUresult(CUmemAllocationProp*, Handle);
+  static auto* const ask =
+      reinterpret_cast<Ask*>(real::symbol("cuMemGetAllocationPropertiesFromHandle"));
+  CUmemAllocationProp properties{};
+  return ask != nullptr && ask(&properties, by_driver) == CUDA_SUCCESS ? properties.location.id
+                                                                       : -1;
 }
 
 // A handle that comes from elsewhere, under the number that the program gets for it.
@@ -41,7 +56,7 @@ CUresult obtain(Handle* out, Make make) {
   const KeepAwake awake(process::core());
   const CUresult result = make();
   if (result == CUDA_SUCCESS && out != nullptr && process::core() != nullptr)
-    *out = handle_table().obtained(*out);
+    *out = handle_table().obtained(*out, device_of(*out));
   return result;
 }
 
@@ -98,8 +113,8 @@ CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
   const Handle by_driver = handle_table().by_driver(handle);
   // Before the driver issues the number again.
   const auto before = handle_table().released(handle);
-  const bool last = before && before->is_last() && before->counted;
-  if (last) ended(handle);
+  const bool last = before && before->is_last();
+  if (last) ended(handle, *before);
   const CUresult result = real(by_driver);
   if (result == CUDA_SUCCESS || !before) return result;
   handle_table().back(handle, *before);
@@ -123,6 +138,12 @@ CUresult mem_map(
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(address, bytes, offset, by_driver, flags); });
   if (result != CUDA_SUCCESS && noted) end_all(handle_table().unmapped(address, 1));
+  if (result != CUDA_SUCCESS || !noted) return result;
+  if (const auto imported = handle_table().sized(handle, bytes)) {
+    passed::table().began(
+        passed::Kind::Imported, handle, bytes, nullptr, imported->properties.location.id);
+    history::made(passed::Kind::Imported, handle, bytes);
+  }
   return result;
 }
 
@@ -137,7 +158,7 @@ CUresult mem_unmap(Real<CUdeviceptr, Count> real,
   if (result == CUDA_SUCCESS) return result;
   handle_table().back(before);
   for (const auto& [number, handle] : before.ended)
-    if (handle.counted) lives_on(number, handle);
+    lives_on(number, handle);
   return result;
 }
 

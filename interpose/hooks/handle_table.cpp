@@ -48,7 +48,7 @@ HandleTable::Number HandleTable::made(Number by_driver,
   return number;
 }
 
-HandleTable::Number HandleTable::obtained(Number by_driver) noexcept {
+HandleTable::Number HandleTable::obtained(Number by_driver, CUdevice device) noexcept {
   Number number = by_driver;
   quietly([&] {
     const RankedLock lock(mutex_);
@@ -59,7 +59,10 @@ HandleTable::Number HandleTable::obtained(Number by_driver) noexcept {
       return;
     }
     number = free_number(by_driver);
-    put(number, {.by_driver = by_driver, .stays = true, .counted = false});
+    CUmemAllocationProp properties{};
+    properties.location.id = device;
+    put(number,
+        {.properties = properties, .by_driver = by_driver, .stays = true, .counted = false});
   });
   return number;
 }
@@ -137,6 +140,17 @@ bool HandleTable::mapped(Address address, Bytes bytes, Bytes offset, Number numb
   });
   if (known && !entered) stays(number);  // who knows where it is mapped
   return entered;
+}
+
+std::optional<HandleTable::Handle> HandleTable::sized(Number number, Bytes bytes) noexcept {
+  const RankedLock lock(mutex_);
+  const auto found = handles_.find(number);
+  if (found == handles_.end()) return std::nullopt;
+  Handle& handle = found->second;
+  if (handle.counted || handle.bytes != 0 || handle.properties.location.id < 0)
+    return std::nullopt;
+  handle.bytes = bytes;
+  return handle;
 }
 
 HandleTable::Unmapped HandleTable::unmapped(Address address, Bytes bytes) noexcept {

@@ -31,7 +31,8 @@ class HandleTable final : public MappedMemory {
     std::uint32_t references = 1;
     std::uint32_t mappings = 0;
     bool stays = false;   // known outside of this process's addresses, or by several references
-    bool counted = true;  // made by the program; else it comes from elsewhere
+    bool counted = true;  // made by the program; else it comes from elsewhere, and the device
+                          // is all that is known of its properties
 
     // A release of this reference is the end of the memory.
     [[nodiscard]] bool is_last() const { return references == 1 && mappings == 0; }
@@ -42,8 +43,9 @@ class HandleTable final : public MappedMemory {
               Bytes bytes,
               const CUmemAllocationProp& properties,
               unsigned long long flags) noexcept;
-  // The same of one that comes from elsewhere. The driver may return one that the program has.
-  Number obtained(Number by_driver) noexcept;
+  // The same of one that comes from elsewhere, for this device; -1: it is no memory. The driver
+  // may return one that the program has.
+  Number obtained(Number by_driver, CUdevice device = -1) noexcept;
   // The driver's number for the program's, and the reverse. Others are the same, but for one
   // that the program has no more: the driver is to refuse it.
   Number by_driver(Number number) noexcept;
@@ -56,6 +58,8 @@ class HandleTable final : public MappedMemory {
   void back(Number number, const Handle& as_before) noexcept;
   // Before the driver's call. True: if that fails, unmapped() undoes it.
   bool mapped(Address address, Bytes bytes, Bytes offset, Number number) noexcept;
+  // A handle from elsewhere whose size is known from now on, since it is mapped as a whole.
+  std::optional<Handle> sized(Number number, Bytes bytes) noexcept;
   // Before the driver's call: the mappings in the range, and the handles that ended by it. If
   // the call fails, back() undoes it.
   struct Unmapped;

@@ -7,11 +7,14 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep/sleep.hpp"
+#include "interpose/counters/passed.hpp"
+#include "interpose/history/history.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"
 
 #include <cstdio>
+#include <cstring>
 
 namespace custash::handlers {
 namespace {
@@ -27,13 +30,37 @@ void tell_refusal(const char* call, CUdeviceptr address, const char* reason) {
   log(LogLevel::Error, line);
 }
 
+Bytes size_of(const CUipcMemHandle& handle) {
+  ipc::Handle ours;
+  std::memcpy(&ours, &handle, sizeof ours);
+  return ours.size;
+}
+
+// Until the first close of the address.
+void count_imported(Allocator& core, CUdeviceptr address, Bytes bytes) {
+  using Ask = CUresult(CUdeviceptr*, std::size_t*, CUdeviceptr);
+  static auto* const ask = reinterpret_cast<Ask*>(real::symbol("cuMemGetAddressRange_v2"));
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  if (bytes == 0 && ask != nullptr) (void)ask(nullptr, &bytes, address);
+  if (bytes == 0 || core.driver().ctx_get_current(&context) != CUDA_SUCCESS ||
+      core.driver().ctx_get_device(&device) != CUDA_SUCCESS)
+    return;
+  passed::table().began(passed::Kind::Imported, address, bytes, context, device);
+  history::made(passed::Kind::Imported, address, bytes);
+}
+
 template <typename Real>
 CUresult open_handle(Real real, CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
   Allocator* const core = process::core();
-  if (core == nullptr || !ipc::is_ours(handle)) {
-    return hooks::retry_after_trim(real, [&](auto* call) { return call(out, handle, flags); });
-  }
-  return ipc::open(*core, handle, flags, out);
+  const bool ours = core != nullptr && ipc::is_ours(handle);
+  const CUresult result =
+      ours
+          ? ipc::open(*core, handle, flags, out)
+          : hooks::retry_after_trim(real, [&](auto* call) { return call(out, handle, flags); });
+  if (result == CUDA_SUCCESS && core != nullptr)
+    count_imported(*core, *out, ours ? size_of(handle) : 0);
+  return result;
 }
 
 }  // namespace
@@ -71,7 +98,10 @@ CUresult ipc_open_mem_handle(Real<CUdeviceptr*, CUipcMemHandle, unsigned> real,
 CUresult ipc_close_mem_handle(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
   Allocator* const core = process::core();
   CUresult result = CUDA_SUCCESS;
-  return core != nullptr && ipc::close(*core, address, &result) ? result : real(address);
+  if (core == nullptr || !ipc::close(*core, address, &result)) result = real(address);
+  if (result == CUDA_SUCCESS && passed::table().ended(passed::Kind::Imported, address))
+    history::ended(passed::Kind::Imported, address);
+  return result;
 }
 
 // The receiver may keep the descriptor after this process has closed its own, and cannot be

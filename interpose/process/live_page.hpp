@@ -22,7 +22,7 @@ namespace custash::live {
 
 inline constexpr std::uint64_t kMagic = 0x3165676170687563;  // "cuhpage1"
 inline constexpr std::size_t kDevices = 16;                  // more have no room
-inline constexpr std::size_t kPassedKinds = 8;
+inline constexpr std::size_t kPassedKinds = 11;
 
 struct DevicePart {
   char bus[16];   // PCI address: the same device in processes that number devices otherwise
@@ -45,6 +45,7 @@ struct DevicePart {
   std::int64_t ooms;
   std::int64_t asleep_bytes;     // of reserved_bytes
   std::int64_t by_driver_bytes;  // now: handles, arrays and the like that the driver serves
+  std::int64_t imported_bytes;   // now: other processes have allocated it
   std::int64_t spare_bytes;      // now: a neighbour gets them on request
 };
 

@@ -5,6 +5,7 @@
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/passed.hpp"
+#include "interpose/process/device_scope.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
@@ -81,7 +82,9 @@ void read_device(Allocator& core, int device, DevicePart* part) {
   part->free_waits = stats.num_free_waits;
   part->stalls_avoided = std::max<std::int64_t>(0, part->frees - stats.num_free_waits);
   part->ooms = stats.num_ooms;
-  part->by_driver_bytes = static_cast<std::int64_t>(passed::table().live_on(device));
+  const passed::OnDevice by_driver = passed::table().live_on(device);
+  part->by_driver_bytes = static_cast<std::int64_t>(by_driver.bytes);
+  part->imported_bytes = static_cast<std::int64_t>(by_driver.imported);
   part->asleep_bytes = stats.asleep_bytes;
   // A process with neighbours:off gives nothing.
   const bool gives = core.config().neighbours && stats.reserved_bytes[kAll].current != 0;
@@ -115,7 +118,28 @@ bool is_used(Allocator& core, int device) {
   constexpr auto kAll = static_cast<std::size_t>(StatPool::All);
   const DeviceStats stats = core.stats(device);
   return stats.reserved_bytes[kAll].peak > 0 || stats.allocation[kAll].allocated > 0 ||
-         passed::table().live_on(device) > 0;
+         passed::table().live_on(device).bytes > 0;
+}
+
+// What the driver holds for graphs, and in the default pool, which it never destroys. Queries
+// may invalidate a capture of another thread's.
+void measure(Allocator& core) {
+  constexpr int kReserved = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
+  using AskGraphs = CUresult(CUdevice, int, void*);
+  using AskPool = CUresult(CUmemoryPool, CUmemPool_attribute, void*);
+  static auto* const graphs =
+      reinterpret_cast<AskGraphs*>(real::symbol("cuDeviceGetGraphMemAttribute"));
+  static auto* const ask = reinterpret_cast<AskPool*>(real::symbol("cuMemPoolGetAttribute"));
+  for (int device = 0; device < devices_of(core) && core.captures_open() == 0; ++device) {
+    if (!is_primary_active(core, device)) continue;
+    cuuint64_t bytes = 0;
+    if (graphs != nullptr && graphs(device, kReserved, &bytes) == CUDA_SUCCESS)
+      passed::table().measured(passed::Kind::Graphs, device, bytes);
+    CUmemoryPool pool = nullptr;
+    if (ask != nullptr && real::default_pool(device, &pool) == CUDA_SUCCESS &&
+        ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) == CUDA_SUCCESS)
+      passed::table().measured(passed::Kind::Pools, device, bytes);
+  }
 }
 
 }  // namespace
@@ -147,6 +171,7 @@ void open(const service::Identity& who) noexcept {
 }
 
 std::int64_t refresh(Allocator& core) {
+  measure(core);
   const passed::PassedCounts passed = passed::table().read();
   static_assert(kPassedKinds == passed::kKinds);
   for (std::size_t i = 0; i < kPassedKinds; ++i)
@@ -179,6 +204,7 @@ void answer_statistics(Allocator& core,
   const std::size_t blank = std::min(arguments.find(' '), arguments.size());
   const bool known = arguments.substr(0, blank) == "json";
   const std::string_view rest = arguments.substr(std::min(blank + 1, arguments.size()));
+  measure(core);
   const int devices = devices_of(core);
   int wanted = -1;
   if (!rest.empty()) {

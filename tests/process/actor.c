@@ -105,6 +105,10 @@ struct copy3 {
   X(cuMemUnmap, (address, size_t))                                         \
   X(cuMemRetainAllocationHandle, (address*, void*))                        \
   X(cuMemExportToShareableHandle, (void*, address, int, address))          \
+  X(cuMemImportFromShareableHandle, (address*, void*, int))                \
+  X(cuStreamBeginCapture_v2, (void*, int))                                 \
+  X(cuStreamEndCapture, (void*, void**))                                   \
+  X(cuGraphDestroy, (void*))                                               \
   X(cuMemGetAllocationPropertiesFromHandle, (struct property*, address))   \
   X(cuMemAllocPitch_v2, (address*, size_t*, size_t, size_t, unsigned))     \
   X(cuArrayCreate_v2, (void**, const struct array2*))                      \
@@ -437,6 +441,27 @@ static int obey(char* line) {
     const int code = cuMemExportToShareableHandle(&fd, memory[n], 1, 0);
     if (code == 0) close(fd);
     printf("%d\n", code);
+  } else if (!strcmp(word, "export_fd")) {
+    int fd = -1;
+    const int code = cuMemExportToShareableHandle(&fd, memory[n], 1, 0);
+    printf("%d %d\n", code, fd);
+  } else if (!strcmp(word, "import_fd")) { /* of a process, this descriptor, so many bytes */
+    address handle = 0;
+    snprintf(text, sizeof text, "/proc/%u/fd/%llu", n, b);
+    const int fd = open(text, O_RDWR | O_CLOEXEC);
+    const int code = cuMemImportFromShareableHandle(&handle, (void*)(size_t)fd, 1);
+    if (fd >= 0) close(fd);
+    add(code, handle, (size_t)c);
+  } else if (!strcmp(word, "graph_memory")) { /* a graph with an allocation */
+    address at = 0;
+    void *stream = NULL, *graph = NULL;
+    cuStreamCreate(&stream, 1);
+    cuStreamBeginCapture_v2(stream, 2);
+    const int code = cuMemAllocAsync(&at, (size_t)a, stream);
+    cuStreamEndCapture(stream, &graph);
+    add(code, (address)graph, (size_t)a);
+  } else if (!strcmp(word, "end_graph")) {
+    printf("%d\n", cuGraphDestroy((void*)memory[n]));
   } else if (!strcmp(word, "properties")) {
     struct property what;
     memset(&what, 0, sizeof what);

@@ -261,4 +261,92 @@ class Arrays(Case):
                       "arrays 1 (4.0 MiB, 1 live: 4.0 MiB), mipmaps 1 (1.2 MiB, 1 live: 1.2 MiB), external 1 (3.0 MiB)\n", text)
 
 
+class Complete(Case):
+    """All of a process's memory is counted: NVML's figure for it, but for what it does not tell from contexts and code."""
+
+    def setUp(self):
+        super().setUp()
+        self.sim = f"devices=1,{machine()}"
+
+    def start(self, **more):
+        actor = Actor(CUSTASH_SIM=self.sim, **more)
+        self.addCleanup(actor.__exit__)
+        return actor
+
+    def top(self, *actors):
+        done = subprocess.run([PATHS.command, "top", "--once", "--json"], env=program.environment(False, CUSTASH_SIM=self.sim),
+                              capture_output=True, text=True, timeout=60, check=True)
+        processes = {each["pid"]: each for each in json.loads(done.stdout)["processes"]}
+        return [processes[each.pid] for each in actors]
+
+    def live(self, process):
+        return {each["kind"]: each["live_bytes"] for each in process["passed"] if each["live"]}
+
+    def test_the_sum_explains_what_nvml_reports(self):
+        actor = self.start()
+        actor.ok(f"alloc {5 * MIB}")
+        empty = self.top(actor)[0]["devices"][0]["unexplained_bytes"]
+        graph = actor.number(f"graph_memory {6 * MIB}")
+        actor.ok(f"create {4 * MIB} 0")
+        actor.ok("array 512 512 4")
+        actor.ok("levels 1024 512 0 0 1")
+        its = self.top(actor)[0]
+        self.assertEqual(self.live(its), {"handles": 4 * MIB, "arrays": 4 * MIB, "mipmaps": 2 * MIB, "graph memory": 6 * MIB})
+        device = its["devices"][0]
+        self.assertEqual(device["by_driver_bytes"], (4 + 4 + 2 + 6) * MIB)
+        self.assertLessEqual(abs(device["unexplained_bytes"] - empty), device["nvml_bytes"] // 50, device)
+        actor.ok(f"end_graph {graph}")
+        its = self.top(actor)[0]
+        self.assertNotIn("graph memory", self.live(its))
+        self.assertEqual(self.live(its)["driver pools"], 6 * MIB)
+        self.assertLessEqual(abs(its["devices"][0]["unexplained_bytes"] - empty), its["devices"][0]["nvml_bytes"] // 50)
+        # A control: what nobody counts is not explained.
+        for _ in range(8):
+            actor.ok(f"alloc_managed {MIB}")
+        self.assertGreater(self.top(actor)[0]["devices"][0]["unexplained_bytes"] - empty, 7 * MIB)
+
+    def test_without_nvml_nothing_is_said(self):
+        actor = self.start()
+        actor.ok("alloc 1000")
+        device = json.loads(command("top", "--once", "--json"))["processes"][0]["devices"][0]
+        self.assertEqual((device["nvml_bytes"], device["unexplained_bytes"]), (None, None))
+
+    def test_what_sleeps_is_not_on_the_device(self):
+        actor = self.start()
+        actor.ok(f"alloc {5 * MIB}")
+        actor.ok("array 512 512 4")  # stays awake
+        before = self.top(actor)[0]["devices"][0]["unexplained_bytes"]
+        handle = actor.number(f"create {4 * MIB} 0")
+        actor.ok(f"map {handle}")
+        command("sleep", actor.pid)
+        device = self.top(actor)[0]["devices"][0]
+        self.assertEqual((device["by_driver_bytes"], device["unexplained_bytes"]), (8 * MIB, before))
+        command("wake", actor.pid)
+        device = self.top(actor)[0]["devices"][0]
+        self.assertEqual((device["by_driver_bytes"], device["unexplained_bytes"]), (8 * MIB, before))
+
+    def test_memory_of_another_process_is_imported(self):
+        owner, user = self.start(), self.start(CUSTASH_CONF="stats:detailed")
+        user.ok("alloc 1000")
+        before = self.top(user)[0]["devices"][0]["unexplained_bytes"]
+        handle = owner.number(f"create {4 * MIB} 0 1")
+        descriptor = owner.ok(f"export_fd {handle}")[0]
+        mine = user.number(f"import_fd {owner.pid} {descriptor} {4 * MIB}")
+        self.assertEqual(self.live(self.top(user)[0]), {})  # its size is known once it is mapped
+        mapping = user.number(f"map {mine}")
+        block = owner.number(f"alloc {3 * MIB}")
+        opened = user.number(f"open {owner.ok(f'export {block}')[0]} {3 * MIB}")
+        its, owners = self.top(user, owner)
+        self.assertEqual((self.live(its), its["devices"][0]["imported_bytes"]), ({"imported": 7 * MIB}, 7 * MIB))
+        self.assertEqual((its["devices"][0]["by_driver_bytes"], self.live(owners)), (0, {"handles": 4 * MIB}))
+        self.assertEqual(its["devices"][0]["unexplained_bytes"], before)
+        callers = json.loads(command("stat", "--json", "--device", "0", user.pid))["callers"]
+        self.assertEqual([each["in_use_requested_bytes"] for each in callers], [7 * MIB + 1000])
+        user.ok(f"close {opened}")
+        user.ok(f"release {mine}")
+        self.assertEqual(self.live(self.top(user)[0]), {"imported": 4 * MIB})  # its mapping keeps it
+        user.ok(f"unmap {mapping}")
+        self.assertEqual(self.live(self.top(user)[0]), {})
+
+
 program.main()

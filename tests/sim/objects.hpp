@@ -161,6 +161,7 @@ struct DeviceState {
   int primary_references = 0;
   unsigned primary_flags = 0;
   Bytes used = 0;
+  Bytes of_graphs = 0;
   CUmemoryPool default_pool = nullptr;
   CUmemoryPool pool = nullptr;
 };

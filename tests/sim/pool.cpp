@@ -102,14 +102,20 @@ void put_back(World& w, Region& region, OpId op, std::uint64_t stream_id) {
   pool->free.push_back({region.base, region.size, op, stream_id});
 }
 
-GraphMemory own_by_graph(World& w, Address base) {
-  return GraphMemory(&w, [world = w.id, base](void*) {
+// The driver counts such memory apart from that of its pools.
+GraphMemory own_by_graph(World& w, Region& region, Pool& pool, CUdevice device) {
+  pool.reserved -= region.size;
+  w.devices[static_cast<std::size_t>(device)].of_graphs += region.size;
+  return GraphMemory(&w, [world = w.id, base = region.base, device](void*) {
     const Guard guard;
     if (guard->id != world) return;
     const auto it = guard->regions.find(base);
     if (it == guard->regions.end()) return;
     if (Observer* o = observer())
       o->on_free(thread_state(*guard).id, Origin::Pool, base, it->second.requested, 0);
+    guard->devices[static_cast<std::size_t>(device)].of_graphs -= it->second.size;
+    if (Pool* const pool = guard->pools.get(it->second.handle))
+      pool->reserved += it->second.size;
     put_back(*guard, it->second, 0, 0);
   });
 }
@@ -131,7 +137,7 @@ CUresult alloc(
   if (region == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = region->base;
   if (s->capture != nullptr) {
-    GraphMemory owned = own_by_graph(w, region->base);
+    GraphMemory owned = own_by_graph(w, *region, *pool, s->context->device);
     if (Graph* graph = graph_of(w, *s->capture)) graph->memory.push_back(owned);
     if (Observer* o = observer())
       o->on_alloc(f.thread.id, Origin::Pool, region->base, bytes, 0);
@@ -388,6 +394,19 @@ CUresult get_pool(Frame& f, CUmemoryPool* out, CUdevice device, bool is_default)
 }
 
 }  // namespace
+
+// What is in use and what is reserved are the same here.
+SIM_ENTRY(cuDeviceGetGraphMemAttribute,
+          (CUdevice device, CUgraphMem_attribute which, void* out)) {
+  return SIM_CALL(cuDeviceGetGraphMemAttribute, Init) {
+    if (device < 0 || static_cast<std::size_t>(device) >= f.world.devices.size())
+      return CUDA_ERROR_INVALID_DEVICE;
+    if (out == nullptr || which < 0 || which > 3) return CUDA_ERROR_INVALID_VALUE;
+    const std::uint64_t bytes = f.world.devices[static_cast<std::size_t>(device)].of_graphs;
+    std::memcpy(out, &bytes, sizeof bytes);
+    return CUDA_SUCCESS;
+  });
+}
 
 SIM_ENTRY(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device)) {
   return SIM_CALL(cuDeviceGetDefaultMemPool, Init) {

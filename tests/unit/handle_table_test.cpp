@@ -201,6 +201,28 @@ TEST_CASE("handles from elsewhere have numbers of their own, and stay",
   CHECK_FALSE(it.table.released(other));
 }
 
+TEST_CASE("a handle from elsewhere has a size once it is mapped", "[unit][handle_table]") {
+  Made it(1);
+  const HandleTable::Number memory = it.table.obtained(50, 0);
+  const HandleTable::Number multicast = it.table.obtained(51);
+  for (const HandleTable::Number each : {memory, multicast})
+    REQUIRE(it.table.mapped(each * 100 * kSize, 2 * kSize, 0, each));
+  const auto sized = it.table.sized(memory, 2 * kSize);
+  REQUIRE(sized);
+  CHECK(sized->bytes == 2 * kSize);
+  CHECK(sized->properties.location.id == 0);
+  CHECK_FALSE(it.table.sized(memory, 2 * kSize));  // once
+  CHECK_FALSE(it.table.sized(multicast, 2 * kSize));
+  CHECK_FALSE(it.table.sized(1, kSize));  // the program's own
+  Bytes stay = 0;
+  CHECK(it.sleepable(&stay) == Numbers{1});
+  CHECK(stay == 0);
+  REQUIRE(it.table.released(memory));
+  const auto before = it.table.unmapped(memory * 100 * kSize, kSize);
+  REQUIRE(ended(before) == Numbers{memory});
+  CHECK(before.ended[0].second.bytes == 2 * kSize);
+}
+
 TEST_CASE("a refused unmap changes nothing", "[unit][handle_table]") {
   Made it(3);
   REQUIRE(it.table.released(2));

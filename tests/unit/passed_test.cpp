@@ -49,6 +49,25 @@ TEST_CASE("arrays end with their context, handles do not", "[unit][passed]") {
   CHECK(of(table, Kind::Array).live_bytes == 3_MiB);
 }
 
+TEST_CASE("what the driver holds is measured, and imported memory is not the process's",
+          "[unit][passed]") {
+  PassedTable table;
+  table.began(Kind::Handle, 7, 2_MiB, nullptr, 1);
+  table.began(Kind::Imported, 8, 1_MiB, nullptr, 1);
+  table.measured(Kind::Graphs, 0, 4_MiB);
+  table.measured(Kind::Graphs, 1, 6_MiB);
+  table.measured(Kind::Graphs, 1, 3_MiB);  // now
+  CHECK(table.live_on(1).bytes == 5_MiB);
+  CHECK(table.live_on(1).imported == 1_MiB);
+  CHECK(of(table, Kind::Graphs).live_bytes == 7_MiB);
+  CHECK(of(table, Kind::Graphs).calls == 0);
+  CHECK(share_text(table.read(), 1, 1_MiB).ends_with("imported 1 (1.0 MiB, 1 live: 1.0 MiB)"));
+  table.measured(Kind::Graphs, 1, 0);
+  table.measured(Kind::Pools, 1, 0);
+  CHECK(table.live_on(1).bytes == 2_MiB);
+  CHECK(of(table, Kind::Graphs).live == 1);
+}
+
 TEST_CASE("the share names what the driver served", "[unit][passed]") {
   PassedTable table;
   CHECK(share_text(table.read(), 10, 1_MiB).empty());

@@ -51,6 +51,10 @@ Bytes less(Bytes from, Bytes what) {
 
 }  // namespace
 
+std::int64_t on_device(const DevicePart& part) {
+  return part.reserved_bytes + part.by_driver_bytes - part.asleep_bytes;
+}
+
 bool is_used(const DevicePart& part) {
   return part.reserved_bytes != 0 || part.allocations != 0 || part.by_driver_bytes != 0;
 }
@@ -77,9 +81,9 @@ std::vector<DeviceUse> uses_of(const Look& look) {
       }
       use->total = std::max(use->total, bytes_of(part.total_bytes));
       // What sleeps is in use, and not on the device.
-      const Bytes away = bytes_of(part.asleep_bytes);
-      const Bytes held = less(bytes_of(part.reserved_bytes), away);
-      const Bytes in_use = std::min(less(bytes_of(part.allocated_bytes), away), held);
+      const Bytes held = bytes_of(on_device(part));
+      const Bytes in_use = std::min(
+          held, bytes_of(part.allocated_bytes + part.by_driver_bytes - part.asleep_bytes));
       use->in_use += in_use;
       use->cached += held - in_use;
       // Read at another moment: it may be the smaller one.

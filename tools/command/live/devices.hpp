@@ -26,6 +26,9 @@ std::vector<DeviceUse> uses_of(const Look& look);
 // The number in `uses` of a process's device: processes number devices in their own way.
 int number_of(const std::vector<DeviceUse>& uses, const DevicePart& part);
 
+// What a process holds of the device, as far as custash counts: neither contexts nor code.
+std::int64_t on_device(const DevicePart& part);
+
 // Whether the process has used the device.
 bool is_used(const DevicePart& part);
 

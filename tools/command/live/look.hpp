@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -47,6 +48,8 @@ struct Look {
   std::vector<Seen> seen;
   std::map<std::int64_t, Program> programs;  // by process
   std::vector<DeviceReading> devices;        // none without NVML
+  // What NVML reports of a process on a device, by the device's number.
+  std::map<std::pair<std::int64_t, int>, std::int64_t> held;
 };
 
 // Of a person who watches.

@@ -164,7 +164,7 @@ class Writer {
       add_head(out_, name, part.type, part.help);
       for (const Seen& each : look_.seen)
         for (std::size_t i = 0; i < kPassedKinds; ++i)
-          if (each.page.by_driver[i].allocations != 0)
+          if (each.page.by_driver[i].allocations != 0 || each.page.by_driver[i].live != 0)
             add_sample(out_,
                        name,
                        labels_of(each) +

@@ -147,9 +147,13 @@ Look Looker::poll(std::chrono::milliseconds patience) {
     look.programs[each.page.pid] =
         program_of(static_cast<pid_t>(each.page.pid), each.page.name);
   const std::size_t devices = nvml_ ? nvml_->devices() : 0;
-  for (std::size_t i = 0; i < devices; ++i)
+  for (std::size_t i = 0; i < devices; ++i) {
+    const int number = static_cast<int>(i);
     if (const auto memory = nvml_->memory(i))
-      look.devices.push_back({static_cast<int>(i), nvml_->address(i), *memory, nvml_->uuid(i)});
+      look.devices.push_back({number, nvml_->address(i), *memory, nvml_->uuid(i)});
+    for (const DeviceProcess& each : nvml_->processes(i))
+      if (each.used) look.held[{each.process, number}] = static_cast<std::int64_t>(*each.used);
+  }
   return look;
 }
 

@@ -47,6 +47,7 @@ void add_device(std::string& out, const Row& row) {
                             Named{"reserved_bytes", part.reserved_bytes},
                             Named{"limbo_bytes", part.limbo_bytes},
                             Named{"by_driver_bytes", part.by_driver_bytes},
+                            Named{"imported_bytes", part.imported_bytes},
                             Named{"asleep_bytes", part.asleep_bytes},
                             Named{"allocations", part.allocations},
                             Named{"frees", part.frees},
@@ -57,6 +58,11 @@ void add_device(std::string& out, const Row& row) {
                             Named{"free_waits", part.free_waits},
                             Named{"ooms", part.ooms}})
     add(out, ",\"%s\":%lld", each.name, static_cast<long long>(each.value));
+  const auto held = row.held;
+  add(out, ",\"nvml_bytes\":%s", held ? std::to_string(*held).c_str() : "null");
+  add(out,
+      ",\"unexplained_bytes\":%s",
+      held ? std::to_string(*held - on_device(part)).c_str() : "null");
   add(out, ",\"per_second\":{");
   add_rates(out, row);
   out += "}}";
@@ -75,7 +81,7 @@ void add_passed(std::string& out, const Page& page) {
   const char* separator = "";
   for (std::size_t i = 0; i < kPassedKinds; ++i) {
     const PassedPart& part = page.by_driver[i];
-    if (part.allocations == 0) continue;
+    if (part.allocations == 0 && part.live == 0) continue;
     add(out,
         "%s{\"kind\":\"%s\",\"allocations\":%lld,\"allocated_bytes\":%lld,\"live\":%lld,"
         "\"live_bytes\":%lld}",

@@ -136,12 +136,15 @@ std::vector<Row> rows_of(const Look& before, const Look& now) {
       const DevicePart& part = each.page.devices[i];
       if (!is_used(part)) continue;
       const bool known = passed > 0 && i < old->page.device_count && old->page.updated > 0;
+      const int number = number_of(uses, part);
+      const auto held = now.held.find({each.page.pid, number});
       rows.push_back({&each,
                       program == now.programs.end() ? nullptr : &program->second,
                       &part,
                       known ? &old->page.devices[i] : nullptr,
                       static_cast<double>(passed) / kNanoseconds,
-                      number_of(uses, part)});
+                      number,
+                      held == now.held.end() ? std::nullopt : std::optional(held->second)});
     }
   }
   return rows;

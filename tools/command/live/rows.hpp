@@ -17,9 +17,10 @@ struct Row {
   const Seen* process;
   const Program* program;  // null: nothing is known beside the page
   const DevicePart* part;
-  const DevicePart* before;  // null: not seen before, or it has begun anew
-  double seconds;            // between the two
-  int device;                // its number in the picture above the table
+  const DevicePart* before;          // null: not seen before, or it has begun anew
+  double seconds;                    // between the two
+  int device;                        // its number in the picture above the table
+  std::optional<std::int64_t> held;  // by the process, as NVML reports it
 };
 
 // Both looks must outlive the rows.
