@@ -100,6 +100,7 @@ def parts(build, out):
         "checkpoint": (100, [script("gpu/checkpoint.py", "--build", build)]),
         "torch_pools": (500, [script("gpu/torch_pools.py", "--library", library, "--json", f"{out}/torch_pools.json",
                                      "--test-cuda", os.environ.get("PYTORCH_TEST_CUDA", ""))]),
+        "explained": (100, [script("gpu/explained.py", "--build", build)]),
         "torch_graphs": (300, [script("gpu/torch_graphs.py", "--library", library)]),
         "sleep": (500, [script("gpu/sleep.py", "--build", build, "--gib", "16")]),
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",

@@ -89,6 +89,7 @@ struct copy3 {
   X(cuCtxSynchronize_v2, (void*))                                          \
   X(cuMemAlloc_v2, (address*, size_t))                                     \
   X(cuMemAllocAsync, (address*, size_t, void*))                            \
+  X(cuMemFreeAsync, (address, void*))                                      \
   X(cuDeviceGetDefaultMemPool, (void**, int))                              \
   X(cuMemPoolGetAttribute, (void*, int, void*))                            \
   X(cuStreamCreate, (void**, unsigned))                                    \
@@ -108,6 +109,9 @@ struct copy3 {
   X(cuMemImportFromShareableHandle, (address*, void*, int))                \
   X(cuStreamBeginCapture_v2, (void*, int))                                 \
   X(cuStreamEndCapture, (void*, void**))                                   \
+  X(cuGraphInstantiateWithFlags, (void**, void*, address))                 \
+  X(cuGraphLaunch, (void*, void*))                                         \
+  X(cuGraphExecDestroy, (void*))                                           \
   X(cuGraphDestroy, (void*))                                               \
   X(cuMemGetAllocationPropertiesFromHandle, (struct property*, address))   \
   X(cuMemAllocPitch_v2, (address*, size_t*, size_t, size_t, unsigned))     \
@@ -452,16 +456,22 @@ static int obey(char* line) {
     const int code = cuMemImportFromShareableHandle(&handle, (void*)(size_t)fd, 1);
     if (fd >= 0) close(fd);
     add(code, handle, (size_t)c);
-  } else if (!strcmp(word, "graph_memory")) { /* a graph with an allocation */
+  } else if (!strcmp(word,
+                     "graph_memory")) { /* a graph that allocates and frees, and has run */
     address at = 0;
-    void *stream = NULL, *graph = NULL;
-    cuStreamCreate(&stream, 1);
-    cuStreamBeginCapture_v2(stream, 2);
-    const int code = cuMemAllocAsync(&at, (size_t)a, stream);
-    cuStreamEndCapture(stream, &graph);
-    add(code, (address)graph, (size_t)a);
+    void *stream = NULL, *graph = NULL, *exec = NULL;
+    int code = cuStreamCreate(&stream, 1);
+    if (code == 0) code = cuStreamBeginCapture_v2(stream, 2);
+    if (code == 0) code = cuMemAllocAsync(&at, (size_t)a, stream);
+    if (code == 0) code = cuMemFreeAsync(at, stream);
+    if (code == 0) code = cuStreamEndCapture(stream, &graph);
+    if (code == 0) code = cuGraphInstantiateWithFlags(&exec, graph, 0);
+    if (code == 0) code = cuGraphLaunch(exec, stream);
+    if (code == 0) code = cuCtxSynchronize();
+    if (graph != NULL) cuGraphDestroy(graph);
+    add(code, (address)exec, (size_t)a);
   } else if (!strcmp(word, "end_graph")) {
-    printf("%d\n", cuGraphDestroy((void*)memory[n]));
+    printf("%d\n", cuGraphExecDestroy((void*)memory[n]));
   } else if (!strcmp(word, "properties")) {
     struct property what;
     memset(&what, 0, sizeof what);
