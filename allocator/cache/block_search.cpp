@@ -51,7 +51,7 @@ Address BlockSearch::take(const Request& request, const ReuseLimits& reuse_limit
   if (request.own_pages) return 0;
   // Blocks stranded in the pools of other streams, if every stream may use them.
   ReuseLimits clear = reuse_limits;
-  clear.acceptable = core_.done_position();
+  clear.acceptable = core_.reusable_up_to(false);
   Pool* lender = request.stream_state == nullptr ? nullptr : request.stream_state->lender;
   if (lender != nullptr) {
     const Address found = take_from(*lender, request, clear);

@@ -5,8 +5,6 @@
 
 #include "allocator/base/rule.hpp"
 
-#include <algorithm>
-
 namespace custash {
 
 CacheCore::CacheCore(const CacheShared& shared_by_all,
@@ -26,20 +24,11 @@ CacheCore::CacheCore(const CacheShared& shared_by_all,
 }
 
 ReuseLimits CacheCore::reuse_limits(const Request& request, bool debt) const {
-  const Position done = done_position();
   const bool graph = timeline.events().capturing() && holds(Rule::a_stream_holds_back_no_graph);
   return {
       .stream_state = graph ? nullptr : request.stream_state,  // a graph may run on any stream
       .passed = timeline.fences().passed(),
-      .acceptable =
-          debt && debt_allowed() ? std::max(done, timeline.fences().coverable()) : done};
-}
-
-// Work up to this position has passed, or every stream and every graph launch waits for it
-// before its next submission. A block freed up to there costs no further wait.
-Position CacheCore::done_position() const {
-  return must_be_over() ? timeline.fences().passed()
-                        : std::max(timeline.debt().done_or_paid(), timeline.debt().owed());
+      .acceptable = reusable_up_to(debt && debt_allowed())};
 }
 
 // Debt must be coverable: a capture cannot pay it, and some kernels wait for nothing here.

@@ -18,6 +18,7 @@
 #include "allocator/memory/headroom.hpp"
 #include "allocator/order/timeline.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 namespace custash {
@@ -50,17 +51,23 @@ struct CacheCore {
     return unpaid || (handed && holds(Rule::no_debt_where_the_host_hands_over));
   }
 
-  // The position has passed, a stream wait covers it, or the next submission that is not
-  // ordered behind it will wait for it.
-  [[nodiscard, gnu::always_inline]] bool done_or_owed(Position position) const {
-    if (position <= timeline.fences().passed()) return true;
-    if (must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over)) return false;
-    return position <= timeline.debt().owed() || (timeline.submissions().single_stream() &&
-                                                  position <= timeline.fences().coverable());
+  // Blocks freed plainly up to here may be handed out: their fences have passed, or all later
+  // work waits for these, or the next submission will. In debt, so may those that it can be
+  // made to wait for.
+  [[nodiscard, gnu::always_inline]] Position reusable_up_to(bool in_debt) const {
+    if (must_be_over() && holds(Rule::no_hits_in_debt_where_it_must_be_over))
+      return timeline.fences().passed();
+    const Position done = std::max(timeline.debt().done_or_paid(), timeline.debt().owed());
+    return in_debt ? std::max(done, timeline.fences().coverable()) : done;
+  }
+
+  // In debt while one stream works: its own order pays for that.
+  [[nodiscard, gnu::always_inline]] bool reusable(Position position) const {
+    return position <= timeline.fences().passed() ||
+           position <= reusable_up_to(timeline.submissions().single_stream());
   }
 
   [[nodiscard]] bool debt_allowed() const;
-  [[nodiscard]] Position done_position() const;
   [[nodiscard]] ReuseLimits reuse_limits(const Request& request, bool debt) const;
 
   // Whether the other contexts of the device have nothing to do.

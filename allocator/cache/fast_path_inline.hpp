@@ -82,7 +82,7 @@ template <bool kMarked>
       holds(Rule::hits_are_of_their_own_stream))
     return false;
   if (reuse_after.plain <= core_.timeline.fences().passed()) return true;
-  if (!core_.done_or_owed(reuse_after.plain) && holds(Rule::hits_are_clear_or_payable))
+  if (!core_.reusable(reuse_after.plain) && holds(Rule::hits_are_clear_or_payable))
     return false;
   if (holds(Rule::hits_take_debt)) core_.timeline.debt().take_debt(reuse_after.plain);
   // Asked once more: see PressureWaits::hand_over().
@@ -119,7 +119,8 @@ inline Address FastPath::allocate(ThreadCache& thread_cache, Bytes bytes) {
   return ref.slab->base + ref.index * usable;
 }
 
-inline Address FastPath::hit_large(ThreadCache& thread_cache, Bytes bytes) {
+[[gnu::always_inline]] inline Address FastPath::hit_large(ThreadCache& thread_cache,
+                                                          Bytes bytes) {
   const Bytes rounded = round_large(bytes);
   thread_cache.large_sizes |= ThreadCache::bit_of(rounded);
   for (std::uint32_t i = thread_cache.large_count; i-- > 0;) {
@@ -149,8 +150,7 @@ inline Address FastPath::hit_large(ThreadCache& thread_cache, Bytes bytes) {
   Position position;
   if (thread_cache.stream_state == nullptr) {
     if (free_waits() && holds(Rule::quick_frees_wait_for_results)) return false;
-    if (!core_.timeline.try_record_free(&position) || !core_.done_or_owed(position))
-      return false;
+    if (!core_.timeline.try_record_free(&position) || !core_.reusable(position)) return false;
   } else {
     if (!core_.timeline.try_record_free_on(
             *thread_cache.stream_state,

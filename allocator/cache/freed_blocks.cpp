@@ -145,7 +145,7 @@ bool FreedBlocks::is_ready(const BlockRef& found) const {
     const Pool* pool = reuse_after.stream == nullptr ? nullptr : reuse_after.stream->pool;
     if (pool == nullptr || !found.home_is(*pool)) return false;
   }
-  return core_.done_or_owed(reuse_after.plain);
+  return core_.reusable(reuse_after.plain);
 }
 
 void FreedBlocks::give(const BlockRef& found) {

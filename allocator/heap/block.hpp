@@ -36,8 +36,6 @@ struct alignas(128) Block {
   Segment* segment = nullptr;
   Block* previous = nullptr;  // neighbours by address, in the same segment
   Block* next = nullptr;
-  std::uint64_t token =
-      0;  // changes with each stay in limbo, so that stale queue entries are seen
   BlockState state = BlockState::Busy;
   bool counted_split = false;  // counted as inactive_split
   bool idle = false;           // not used since its arena aged

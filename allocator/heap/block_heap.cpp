@@ -244,24 +244,23 @@ void BlockHeap::give_ready(Block* block, Position passed) {
 void BlockHeap::give_to_limbo(Block* block) {
   CUSTASH_ASSERT(block->state == BlockState::Busy);
   CUSTASH_ASSERT(block->buffer_id == 0);
-  CUSTASH_ASSERT(block->token == 0);
   CUSTASH_ASSERT(&block->segment->arena->blocks() == this);
   assert_linked(*block);
   block->state = BlockState::InLimbo;
-  block->token = next_token_++;
   waiting_.insert(block);
   member_.note();
   limbo_bytes_ += block->size;
-  limbo_.push_back({block, block->token, block->reuse_after.latest()});
+  limbo_.push_back({block, block->reuse_after.latest()});
 }
 
 void BlockHeap::drain(Position passed) {
   while (!limbo_.empty() && limbo_.front().until <= passed) {
-    const InLimbo entry = limbo_.front();
+    Block* const block = limbo_.front().block;
     limbo_.pop_front();
-    if (entry.block->token != entry.token) continue;  // was handed out in debt meanwhile
-    leave_limbo(entry.block);
-    give_ready(entry.block, passed);
+    // It was handed out in debt meanwhile. If it has come back, a later entry is for that.
+    if (block->state != BlockState::InLimbo || block->reuse_after.latest() > passed) continue;
+    leave_limbo(block);
+    give_ready(block, passed);
   }
 }
 
@@ -293,13 +292,11 @@ void BlockHeap::age() {
 
 void BlockHeap::leave_limbo(Block* block) {
   CUSTASH_ASSERT(block->state == BlockState::InLimbo);
-  CUSTASH_ASSERT(block->token != 0 && block->token < next_token_);
   CUSTASH_ASSERT(block->buffer_id == 0);
   CUSTASH_ASSERT(block->size <= limbo_bytes_);
   assert_linked(*block);
   waiting_.erase(block);
   limbo_bytes_ -= block->size;
-  block->token = 0;
   block->state = BlockState::Busy;
   if (block->requested != 0)
     stats_.count_active(

@@ -85,7 +85,6 @@ class BlockHeap {
  private:
   struct InLimbo {
     Block* block;
-    std::uint64_t token;
     Position until;
   };
 
@@ -115,7 +114,6 @@ class BlockHeap {
   DriverPlacement placement_;  // of small blocks
   Fifo<InLimbo> limbo_;
   Bytes limbo_bytes_ = 0;
-  std::uint64_t next_token_ = 1;
 };
 
 }  // namespace custash

@@ -61,7 +61,7 @@ class BlockList {
   // As unlink(), where the segment loses all its blocks: its list stays as it is.
   void drop(Block* block) {
     leave(block);
-    *block = Block{};  // token 0: no limbo entry matches
+    *block = Block{};
     spare_.push_back(block);
   }
 
@@ -70,7 +70,7 @@ class BlockList {
     if (spare_.empty()) return &blocks_.emplace_back();
     Block* block = spare_.back();
     spare_.pop_back();
-    CUSTASH_ASSERT(block->segment == nullptr && block->token == 0);
+    CUSTASH_ASSERT(block->segment == nullptr);
     CUSTASH_ASSERT(block->state == BlockState::Busy && block->buffer_id == 0);
     return block;
   }

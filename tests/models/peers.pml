@@ -8,8 +8,8 @@
 //   allocator/order/timeline.cpp: Timeline::enter
 //   allocator/submission.cpp: pay_for Submission::Submission Allocator::peer_access_enabled
 //   allocator/cache/peer_grants.cpp: PeerGrants::add_accessor
-//   allocator/cache/cache_core.cpp: CacheCore::done_position CacheCore::debt_allowed
-//   allocator/cache/cache_core.hpp: done_or_owed
+//   allocator/cache/cache_core.cpp: CacheCore::debt_allowed
+//   allocator/cache/cache_core.hpp: reusable reusable_up_to
 //   allocator/fast_path.cpp: Allocator::free
 //   allocator/registry.cpp: wait_for_others
 //

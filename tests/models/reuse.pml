@@ -13,9 +13,9 @@
 //   allocator/order/stream_state.hpp: idle_after
 //   allocator/heap/reuse_after.hpp: forget_order
 //   allocator/heap/reuse_after.hpp: accepts
-//   allocator/cache/cache_core.hpp: done_or_owed
+//   allocator/cache/cache_core.hpp: reusable reusable_up_to
 //   allocator/cache/fast_path_inline.hpp: FastPath::accepts
-//   allocator/cache/cache_core.cpp: CacheCore::reuse_limits CacheCore::done_position
+//   allocator/cache/cache_core.cpp: CacheCore::reuse_limits
 //   allocator/cache/block_search.cpp: BlockSearch::take_across BlockSearch::hand_out
 //   allocator/cache/context_cache.cpp: ContextCache::free_slow
 //   allocator/cache/freed_blocks.cpp: FreedBlocks::finish
