@@ -2,6 +2,7 @@
 // Contexts: made and destroyed, made current, asked, waited for; access among peers.
 #include "tests/sim/capture.hpp"
 #include "tests/sim/lifetime.hpp"
+#include "tests/sim/slab.hpp"
 
 #include <algorithm>
 #include <thread>
@@ -15,6 +16,8 @@ CUcontext make_context(World& w, int device, bool primary, unsigned flags) {
   c->device = device;
   c->primary = primary;
   c->flags = flags;
+  const Bytes memory = w.options.context_memory;
+  if (memory != 0 && take_memory(w, device, memory)) c->memory = memory;
   c->legacy = std::make_unique<Stream>();
   c->legacy->id = w.next_serial++;
   c->legacy->context = c;
@@ -89,6 +92,7 @@ CUresult destroy_context(World& w, ThreadState& thread, CUcontext handle) {
   drop_events(w, id);
   drop_arrays(w, id);
   drop_memory(w, thread, id);
+  return_memory(w, c->device, c->memory);
   if (c->primary) {
     w.contexts.withdraw(handle);
   } else {

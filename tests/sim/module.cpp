@@ -3,6 +3,7 @@
 // every name is found; kernels that nobody declared take the default time and touch nothing.
 #include "tests/sim/kernels.hpp"
 #include "tests/sim/lifetime.hpp"
+#include "tests/sim/slab.hpp"
 
 #include <cstring>
 
@@ -16,6 +17,11 @@ CUresult load(Frame& f, Out* out, std::uint64_t context_id) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto module = std::make_unique<Module>();
   module->context_id = context_id;
+  if (const Bytes memory = f.world.options.module_memory; memory != 0 && f.context != nullptr) {
+    module->device = f.context->device;
+    if (!take_memory(f.world, module->device, memory)) return CUDA_ERROR_OUT_OF_MEMORY;
+    module->memory = memory;
+  }
   f.charge(50'000);
   *out = (Out)f.world.modules.add<CUmodule>(std::move(module));
   return CUDA_SUCCESS;
@@ -25,6 +31,7 @@ template <typename Handle>
 CUresult unload(Frame& f, Handle handle) {
   const std::unique_ptr<Module> module = f.world.modules.drop(handle);
   if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (module->memory != 0) return_memory(f.world, module->device, module->memory);
   for (const auto& [name, function] : module->functions) {
     const std::unique_ptr<KernelInfo> info = f.world.kernels.drop(function);
     if (info != nullptr && info->function != nullptr) f.world.kernels.drop(info->function);

@@ -33,6 +33,11 @@ struct Memory {
   unsigned long long total, free, used;
 };
 
+struct Memory2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+
 struct ProcessInfo {
   unsigned pid;
   unsigned long long used;
@@ -113,6 +118,14 @@ NVML nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
   return kSuccess;
 }
 
+// As nvmlDeviceGetPciInfo_v3 has them.
+NVML nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** handle) {
+  const char* const colon = std::strchr(bus, ':');
+  const long index = colon == nullptr ? -1 : std::strtol(colon + 1, nullptr, 16) - 0x10;
+  return index < 0 ? kInvalidArgument
+                   : nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(index), handle);
+}
+
 NVML nvmlDeviceGetUUID(void* device, char* out, unsigned size) {
   std::snprintf(out,
                 size,
@@ -137,6 +150,13 @@ NVML nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
   const bool known = each_process(handle, [&](pid_t, Bytes used) { memory->used += used; });
   memory->free -= memory->used;
   return known ? kSuccess : kInvalidArgument;
+}
+
+NVML nvmlDeviceGetMemoryInfo_v2(void* handle, Memory2* memory) {
+  Memory all{};
+  const int result = nvmlDeviceGetMemoryInfo(handle, &all);
+  *memory = {memory->version, all.total, 0, all.free, all.used};
+  return result;
 }
 
 // As the simulated driver numbers them (cuDeviceGetPCIBusId).

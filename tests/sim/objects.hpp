@@ -59,6 +59,7 @@ struct Context {
   int device = 0;
   bool primary = false;
   unsigned flags = 0;
+  Bytes memory = 0;  // of the device, for itself
   unsigned api_version = 3020;
   CUresult sticky = CUDA_SUCCESS;
   bool ending = false;                // a thread stands in the call that destroys it
@@ -94,6 +95,8 @@ struct KernelInfo {
 
 struct Module {
   std::uint64_t context_id = 0;  // 0: a library
+  int device = 0;
+  Bytes memory = 0;  // of the device
   std::map<std::string, CUfunction> functions = {};
   std::map<std::string, Address> globals = {};
   std::map<std::uint64_t, CUmodule> modules = {};  // of a library, by context

@@ -64,6 +64,10 @@ bool set_option(Options& options, const std::string& key, const std::string& val
     options.devices = std::atoi(value.c_str());
   else if (key == "memory")
     options.device_memory = size_of(value);
+  else if (key == "context")
+    options.context_memory = size_of(value);
+  else if (key == "module")
+    options.module_memory = size_of(value);
   else if (key == "room")
     options.room_for_objects = size_of(value);
   else if (key == "pitch")

@@ -35,6 +35,8 @@ struct Options {
   std::vector<int> visible_devices =
       {};  // what the machine calls each; empty: the same numbers
   Bytes device_memory = 8_GiB;
+  Bytes context_memory = 0;  // what each context takes of its device for itself
+  Bytes module_memory = 0;   // each module, until it is unloaded
   Bytes vmm_granularity = 2_MiB;
   std::string machine = {};    // a file: processes that name it share their devices
   bool context_events = true;  // cuCtxRecordEvent, cuCtxWaitEvent (drivers since 12.5)
