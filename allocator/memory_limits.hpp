@@ -8,6 +8,8 @@
 #include "allocator/base/mutex.hpp"
 
 #include <array>
+#include <atomic>
+#include <string>
 #include <vector>
 
 namespace custash {
@@ -18,8 +20,19 @@ class MemoryLimits {
 
   // Of all contexts of the device together. Without a limit, the limit is all ones.
   DeviceBudget& budget(int device);
-  // Sets the limit that the options name, unless there is one: a limit set by a call stays.
+  // Sets the limits that the options name, unless there are some: a limit set by a call stays.
   void apply_options(int device);
+
+  // Who joins limit_group on a device, of which `identity` makes a driver call.
+  struct Groups {
+    std::string (*identity)(CUdevice device) = nullptr;
+    Quota::Group (*join)(const std::string& group, const std::string& device) = nullptr;
+  };
+
+  void set_groups(const Groups& groups) { groups_ = groups; }
+
+  // Who holds what of limit_all.
+  std::string describe(int device);
 
   // Called when all else has failed, without a lock held: not 0 when it is worth another try.
   void add_oom_hook(OutOfMemoryHook hook, void* data);
@@ -37,9 +50,13 @@ class MemoryLimits {
     bool operator==(const Hook&) const = default;
   };
 
+  Bytes bytes_of(const SizeLimit& limit, int device) const;
+
+  Groups groups_;  // set before the first allocation
   const Driver& driver_;
   const Config& config_;
   std::array<DeviceBudget, 64> budgets_;  // devices beyond share the last
+  std::array<std::atomic<bool>, 64> applied_{};
   Mutex mutex_{LockRank::Registry};
   std::vector<Hook> hooks_ GUARDED_BY(mutex_);
 };

@@ -39,11 +39,12 @@ bool end_guards(Allocator::State& state, ContextCache& cache, Bytes) {
   return true;
 }
 
-// In vain if the limit is the obstacle.
+// In vain if the limit is the obstacle, unless other processes share it.
 bool ask_neighbours(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   const Bytes wanted = align_up(bytes, kPageBytes);
-  return state.ask_neighbours != nullptr && state.captures_open.load() == 0 &&
-         state.limits.budget(cache.device()).room() >= wanted &&
+  DeviceBudget& budget = state.limits.budget(cache.device());
+  const Bytes room = budget.quota().shared() ? budget.own_room() : budget.room();
+  return state.ask_neighbours != nullptr && state.captures_open.load() == 0 && room >= wanted &&
          state.ask_neighbours(cache.device(), wanted) != 0;
 }
 
@@ -80,7 +81,7 @@ bool call_hooks(Allocator::State& state, ContextCache& cache, Bytes bytes) {
 
 void tell_out_of_memory(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   cache.report().count_oom();
-  const DeviceBudget& held = state.limits.budget(cache.device());
+  DeviceBudget& held = state.limits.budget(cache.device());
   std::string text = "out of memory on device " + std::to_string(cache.device()) + ": " +
                      std::to_string(bytes) + " bytes asked for; " +
                      cache.report().describe_use();
@@ -94,6 +95,7 @@ void tell_out_of_memory(Allocator::State& state, ContextCache& cache, Bytes byte
             in_mib(total - std::min<Bytes>(total, known)) + " held by others";
   }
   if (held.limit() != ~0ULL) text += "; limit " + in_mib(held.limit());
+  if (held.quota().limited()) text += "; " + state.limits.describe(cache.device());
   set_last_error(text);
   log(LogLevel::Warn, "event=out_of_memory reason=\"" + text + "\"");
 }

@@ -2,14 +2,17 @@
 // The composition root, above every layer: builds the core, starts each part and connects them;
 // stops them at exit and in a forked child. Loading reads the environment and does nothing
 // else.
+#include "allocator/base/config_values.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/thread.hpp"
+#include "allocator/memory_limits.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep/deep_trim.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/record.hpp"
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/engines.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/host_ranges.hpp"
@@ -23,9 +26,11 @@
 #include "interpose/process/descriptors.hpp"
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/life.hpp"
+#include "interpose/process/limit_group.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/peer_clients.hpp"
 #include "interpose/real/dlsym.hpp"
+#include "interpose/real/loaded.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/reports/driver_calls.hpp"
 #include "interpose/reports/dumps.hpp"
@@ -36,6 +41,7 @@
 #include "pinned/sleep_store.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -70,6 +76,17 @@ constinit Driver driver{};
 constinit const char* conf = nullptr;
 constinit bool conf_read = false;
 
+// Schedulers of containers set these: for all devices, and for one.
+constexpr const char* kMemoryLimit = "CUDA_DEVICE_MEMORY_LIMIT";
+constexpr int kLimitedDevices = 64;
+constinit const char* memory_limit = nullptr;
+constinit std::array<const char*, kLimitedDevices> memory_limit_of{};
+
+const char* kept(const std::string& name) {
+  const char* const text = secure_getenv(name.c_str());
+  return text != nullptr && *text != '\0' ? strdup(text) : nullptr;
+}
+
 // Not at first use: by then the program may have changed its environment, and getenv races with
 // setenv in other threads. (Only a constructor in the program's libraries can run earlier.)
 __attribute__((constructor)) void read_environment() {
@@ -77,8 +94,10 @@ __attribute__((constructor)) void read_environment() {
   conf_read = true;
   checkers::read_environment();
   launcher::read_environment();
-  const char* const text = secure_getenv("CUSTASH_CONF");
-  if (text != nullptr && *text != '\0') conf = strdup(text);
+  conf = kept("CUSTASH_CONF");
+  memory_limit = kept(kMemoryLimit);
+  for (std::size_t i = 0; i < memory_limit_of.size(); ++i)
+    memory_limit_of[i] = kept(std::string(kMemoryLimit) + "_" + std::to_string(i));
 }
 
 void before_exit() {
@@ -167,6 +186,30 @@ void fill_names(Config* config) {
     if (file_name::has_marks(*name)) *name = file_name::filled(*name, file_name::own_parts());
 }
 
+void read_limit(const std::string& name, const char* text, SizeLimit* limit) {
+  if (text != nullptr && !config_values::set_limit(limit, text))
+    say("custash: " + name + "=" + text + " is no size (3000m, 20G) or below 2 MiB; ignored");
+}
+
+// An option wins over the environment. HAMi's library limits the process by itself.
+void set_limit_all(Config* config, bool given) {
+  if (!given) {
+    read_limit(kMemoryLimit, memory_limit, &config->limit_all);
+    for (std::size_t i = 0; i < memory_limit_of.size(); ++i)
+      if (memory_limit_of[i] != nullptr)
+        read_limit(std::string(kMemoryLimit) + "_" + std::to_string(i),
+                   memory_limit_of[i],
+                   &config->limit_of[static_cast<int>(i)]);
+  }
+  const bool limits = config->limit_all.any() || !config->limit_of.empty();
+  if (!limits && !config->limit_group.empty())
+    say("custash: CUSTASH_CONF: limit_group:" + config->limit_group + " needs limit_all");
+  if (!limits || how_many_loaded("libvgpu.so") == 0) return;
+  config->limit_all = {};
+  config->limit_of.clear();
+  say("custash: HAMi's libvgpu.so limits this process; limit_all is off");
+}
+
 // The processes of a fleet guard different allocations.
 void set_seed(GuardChoice* guard) {
   if (guard->any() && guard->seed == 0 &&
@@ -192,6 +235,10 @@ State build() {
     say(complaint);
   for (const std::string& notice : parsed.notices)
     say(notice);
+  set_limit_all(&parsed.config,
+                std::any_of(parsed.given.begin(), parsed.given.end(), [](const auto& each) {
+                  return each.first == "limit_all";
+                }));
   fill_names(&parsed.config);
   if (std::string why;
       !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
@@ -214,8 +261,7 @@ State build() {
   heed_checkers(&parsed.config);
   if (!stands_in_front()) {
     parsed.config.single_stream = false;
-    log(LogLevel::Info,
-        "event=opened_late reason=\"submissions are not seen: single_stream:off\"");
+    log(LogLevel::Info, "event=opened_late reason=\"submissions are not seen\"");
   }
   if (!driver.fill(real::symbol)) {
     log(LogLevel::Error, "event=disabled reason=\"the driver lacks a call that is needed\"");
@@ -237,6 +283,8 @@ State build() {
   Sleep(core).set_store(store);
   Sleep(core).set_mapped(handle_table());
   DeepTrim(core).serve_requests();
+  core.limits().set_groups({neighbours::uuid_of, limit_group::join});
+  if (charges::counts(core)) core.limits().add_oom_hook(charges::look_again, &core);
   service::tick_with(tick);
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);
   if (const char* const engine = engines::used()) PeerProcesses(core).let_engine_reach(engine);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // DeviceBudget: the bytes that all contexts of one device together hold from the driver, and
-// the limit on them. Lock free.
+// the limit on them. They count towards the quota of the whole process as well. Lock free.
 #pragma once
 
 #include "allocator/base/check.hpp"
+#include "allocator/base/quota.hpp"
 #include "allocator/base/units.hpp"
 
 #include <algorithm>
@@ -13,22 +14,34 @@ namespace custash {
 
 class DeviceBudget {
  public:
-  // Before memory is requested from the driver. False where that would exceed the limit.
+  // Before memory is requested from the driver. False where that would exceed a limit.
   bool take(Bytes bytes) {
     Bytes held = held_.load();
     do {
       if (bytes > room(held)) return false;
     } while (!held_.compare_exchange_weak(held, held + bytes));
-    return true;
+    if (quota_.take(bytes)) return true;
+    held_.fetch_sub(bytes);
+    return false;
+  }
+
+  // The memory is there already.
+  void add(Bytes bytes) {
+    held_.fetch_add(bytes);
+    quota_.add(bytes);
   }
 
   // Memory was released, or the driver refused it.
   void give(Bytes bytes) {
     CUSTASH_ASSERT(bytes <= held_.load());
     held_.fetch_sub(bytes);
+    quota_.give(bytes);
   }
 
-  [[nodiscard]] Bytes room() const { return room(held_.load()); }
+  [[nodiscard]] Bytes room() const { return std::min(own_room(), quota_.room()); }
+
+  // As far as its own limit goes.
+  [[nodiscard]] Bytes own_room() const { return room(held_.load()); }
 
   // What could be taken if `free` bytes of it were given before.
   [[nodiscard]] Bytes room_with(Bytes free) const {
@@ -41,6 +54,11 @@ class DeviceBudget {
 
   void set_limit(Bytes bytes) { limit_.store(bytes); }
 
+  // The least of the two limits: the size of the device, for the program.
+  [[nodiscard]] Bytes size() const { return std::min(limit(), quota_.limit()); }
+
+  Quota& quota() { return quota_; }
+
  private:
   [[nodiscard]] Bytes room(Bytes held) const {
     return limit_.load() - std::min(limit_.load(), held);
@@ -48,6 +66,7 @@ class DeviceBudget {
 
   std::atomic<Bytes> held_{0};
   std::atomic<Bytes> limit_{~0ULL};
+  Quota quota_;
 };
 
 }  // namespace custash

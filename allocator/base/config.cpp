@@ -43,8 +43,8 @@ constexpr std::array kOptions = {
          "auto|copies|never|strict|parameters",
          "When cudaFree and cuMemFree wait. auto: only if pending work may write memory that "
          "the host can read. copies: also for copies to the device out of pinned memory. "
-         "strict: for all work on the device, like the driver. never: not at all, which is "
-         "unsafe if the program relies on a free to wait. parameters: as auto, but a kernel "
+         "strict: for all work on the device, like the driver, and for work that custash does "
+         "not see. never: not at all, which is unsafe if the program relies on a free to wait. parameters: as auto, but a kernel "
          "counts only if its parameters hold an address of host memory; wrong if kernels find "
          "such addresses in device memory."},
         [](Config& c, std::string_view text) {
@@ -63,7 +63,17 @@ constexpr std::array kOptions = {
          "bytes, or with K, M, G, T (powers of 1,024; 1.5G), or a share of the device with %",
          "The most device memory to hold on each device, in use and cached. Allocations beyond "
          "it fail with an out-of-memory error. At least 2M. 0: no limit."},
-        [](Config& c, std::string_view text) { return set_limit(&c, text); }},
+        [](Config& c, std::string_view text) { return set_limit(&c.limit, text); }},
+    Option{
+        {"limit_all",
+         "limit",
+         "0",
+         "bytes, or with K, M, G, T (powers of 1,024; 1.5G), or a share of the device with %",
+         "The most device memory that the process uses on each device by any call. "
+         "Allocations beyond it fail with an out-of-memory error, and cudaMemGetInfo and NVML "
+         "report it as the device's size. CUDA_DEVICE_MEMORY_LIMIT (all devices) and "
+         "CUDA_DEVICE_MEMORY_LIMIT_0 (one) set it, too. Not a security boundary. 0: no limit."},
+        [](Config& c, std::string_view text) { return set_limit(&c.limit_all, text); }},
     Option{{"decay",
             "seconds",
             "10",
@@ -94,19 +104,15 @@ constexpr std::array kOptions = {
             "allocation and before its free. Findings go where guard_show and guard_report "
             "say."},
            [](Config& c, std::string_view text) { return set_flag(&c.check_streams, text); }},
-    Option{{"pinned",
-            "flag",
-            "true",
-            "true|false",
-            "false: pass pinned host memory to the driver, without a cache."},
-           [](Config& c, std::string_view text) { return set_flag(&c.pinned, text); }},
-    Option{{"pinned_limit",
-            "bytes",
-            "0",
-            "bytes, or with K, M, G, T (powers of 1,024)",
-            "The most pinned memory to hold, in use and cached. Allocations beyond it fail "
-            "with an out-of-memory error. 0: no limit."},
-           [](Config& c, std::string_view text) { return set_bytes(&c.pinned_limit, text); }},
+    Option{
+        {"pinned",
+         "pinned",
+         "true",
+         "true|false|SIZE",
+         "false: pass pinned host memory to the driver, without a cache. SIZE (bytes, or with "
+         "K, M, G, T): the most to hold, in use and cached. Allocations beyond it fail with "
+         "an out-of-memory error."},
+        set_pinned},
     Option{
         {"deep_trim_after",
          "seconds",
@@ -253,16 +259,14 @@ constexpr std::array kOptions = {
               text,
               {{"auto", Pools::Auto}, {"default", Pools::Default}, {"driver", Pools::Driver}});
         }},
-    Option{
-        {"single_stream",
-         "flag",
-         "true",
-         "true|false",
-         "true: while a single stream is active, freed memory can be used at once by later "
-         "work of that stream.",
-         "`false`, with free:strict: programs that submit work in ways that custash does not "
-         "see."},
-        [](Config& c, std::string_view text) { return set_flag(&c.single_stream, text); }},
+    Option{{"limit_group",
+            "name",
+            "",
+            "letters, digits, - and _",
+            "Processes of one user that name the same group share limit_all: their memory "
+            "together stays below it. Empty: no group.",
+            "Several processes of one job on one device."},
+           [](Config& c, std::string_view text) { return set_name(&c.limit_group, text); }},
     Option{{"run_ahead",
             "percent",
             "10",

@@ -8,6 +8,7 @@
 #include "allocator/base/log.hpp"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,13 +22,23 @@ enum class Caching { Auto, Always, Never };                       // caching:
 enum class Pools { Auto, Default, Driver };                       // pools:
 enum class FreeMode { Auto, Copies, Never, Strict, Parameters };  // free:
 
+// limit: and limit_all: of a device, bytes or a share of it; 0: none.
+struct SizeLimit {
+  std::uint64_t bytes = 0;
+  std::uint32_t percent = 0;
+
+  [[nodiscard]] bool any() const { return bytes != 0 || percent != 0; }
+};
+
 struct Config {
   bool enabled = true;                  // enabled:  false passes every call through
   Caching caching = Caching::Auto;      // Never: each allocation is the driver's own
   Backing backing = Backing::Auto;      // what segments are made of
   FreeMode free_mode = FreeMode::Auto;  // when a plain free waits
   Pools pools = Pools::Auto;            // who serves stream-ordered calls
-  bool single_stream = true;  // use stream order itself as the fence while one stream works
+  // Use stream order itself as the fence while one stream works. No option: off with
+  // free:strict.
+  bool single_stream = true;
   // Blocks kept ready by each thread. No option: tests set it.
   bool thread_caches = true;
   // A size class gets slabs of its own after this many requests. Until then its blocks share
@@ -37,20 +48,22 @@ struct Config {
   // free, the next free waits for everything instead. No option: tests set it.
   std::uint32_t unasked_results = 1000;
   std::uint32_t run_ahead_percent =
-      10;                   // run_ahead: new memory preferred to debt, share of bytes in use
-  std::uint64_t limit = 0;  // limit: bytes a device; 0: none
-  std::uint32_t limit_percent = 0;  // limit: or a share of the device
-  std::uint32_t decay = 10;         // decay: seconds; 0: never
-  std::uint32_t patience = 10;      // patience: seconds
-  GuardChoice guard;                // guard: allocations with pages of their own
-  bool guard_show = false;          // guard_show: findings on stderr
-  std::string guard_report;         // guard_report: findings as JSON; empty: none
-  bool guard_fill = false;          // guard_fill: guarded blocks begin as NaN
-  bool check_streams = false;       // check_streams: whether streams order uses and frees
-  bool pinned = true;               // pinned: false passes pinned memory through
+      10;               // run_ahead: new memory preferred to debt, share of bytes in use
+  SizeLimit limit;      // limit: what custash holds of a device
+  SizeLimit limit_all;  // limit_all: what the process uses of it
+  std::map<int, SizeLimit> limit_of;  // CUDA_DEVICE_MEMORY_LIMIT_N: the same of one device
+  std::string limit_group;            // limit_group: who shares limit_all; empty: nobody
+  std::uint32_t decay = 10;           // decay: seconds; 0: never
+  std::uint32_t patience = 10;        // patience: seconds
+  GuardChoice guard;                  // guard: allocations with pages of their own
+  bool guard_show = false;            // guard_show: findings on stderr
+  std::string guard_report;           // guard_report: findings as JSON; empty: none
+  bool guard_fill = false;            // guard_fill: guarded blocks begin as NaN
+  bool check_streams = false;         // check_streams: whether streams order uses and frees
+  bool pinned = true;                 // pinned: false passes pinned memory through
+  std::uint64_t pinned_limit = 0;     // pinned: or bytes; 0: no limit
   // Threads that touch new pinned memory; 0: one a core. No option: tests set it.
   std::uint32_t pinned_threads = 0;
-  std::uint64_t pinned_limit = 0;     // pinned_limit: bytes; 0: none
   std::uint32_t pinned_decay = 60;    // pinned_decay: seconds; 0: never
   std::uint32_t deep_trim_after = 0;  // deep_trim_after: seconds; 0: never by itself
   std::uint32_t sleep_after = 0;      // sleep_after: seconds; 0: never by itself
@@ -78,7 +91,7 @@ struct Config {
 struct OptionRow {
   std::string_view name;
   std::string_view type;  // "flag", "choice", "percent", "count", "bytes", "limit", "guard",
-                          // "seconds", "path"
+                          // "pinned", "name", "seconds", "path"
   std::string_view default_value;
   std::string_view range;  // "true|false", "auto|vmm|driver", "0-1000", ""
   std::string_view help;

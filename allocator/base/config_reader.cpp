@@ -22,7 +22,7 @@ std::string quoted(std::string_view text) {
 
 const Option* find_option(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
-      {"neighbors", "neighbours"}, {"one_lane", "single_stream"}};  // its older name
+      {"neighbors", "neighbours"}};
   for (const auto& [alias, of] : kAliases)
     if (same_word(name, alias)) name = of;
   for (const Option& option : option_table())
@@ -39,7 +39,9 @@ std::string_view replacement_of_removed(std::string_view name) {
       {"handle_cache", "the driver serves each cuMemCreate, as without custash"},
       {"history_python", "call sites always have lines of Python where there are some"},
       {"magazines", "it is always on now"},
+      {"pinned_limit", "write pinned:SIZE"},
       {"pinned_threads", "custash uses one thread per core, at most 16"},
+      {"single_stream", "free:strict also covers work that custash does not see"},
       {"sleep_check", "keep sleep_dir on a file system with checksums of its own"},
       {"turns",
        "run such programs one after the other, or let the idle one sleep (sleep_after)"}};
@@ -72,6 +74,7 @@ std::string wrong_value(const OptionRow& row, std::string_view value) {
     return given + " is not a number of bytes (20000000, 512M, 1.5G)" +
            (share ? " or a share (1% to 100%)" : "");
   }
+  if (row.type == "name") return given + " is no name of at most 64 " + std::string(row.range);
   if (row.type == "percent" || row.type == "count" || row.type == "seconds")
     return given + " is not a whole number in " + std::string(row.range);
   std::vector<std::string_view> choices;
@@ -136,6 +139,7 @@ ParsedConfig parse_config(std::string_view text) {
       parsed.complaints.push_back("custash: CUSTASH_CONF: " + why + "; ignored");
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
   }
+  parsed.config.single_stream = parsed.config.free_mode != FreeMode::Strict;
   return parsed;
 }
 

@@ -90,19 +90,33 @@ inline bool set_text(std::string* out, std::string_view text) {
 }
 
 // Refuses values that make no sense: a limit below one page, or 0 percent.
-inline bool set_limit(Config* config, std::string_view text) {
-  if (text.ends_with('%')) {
-    std::uint32_t share = 0;
-    if (!set_number(&share, text, 100, "%") || share == 0) return false;
-    config->limit_percent = share;
-    config->limit = 0;
-    return true;
-  }
-  std::uint64_t bytes = 0;
-  if (!set_bytes(&bytes, text) || (bytes != 0 && bytes < 2_MiB)) return false;
-  config->limit = bytes;
-  config->limit_percent = 0;
+inline bool set_limit(SizeLimit* limit, std::string_view text) {
+  SizeLimit read;
+  const bool ok =
+      text.ends_with('%')
+          ? set_number(&read.percent, text, 100, "%") && read.percent != 0
+          : set_bytes(&read.bytes, text) && (read.bytes == 0 || read.bytes >= 2_MiB);
+  if (ok) *limit = read;
+  return ok;
+}
+
+// "true", "false" or a size.
+inline bool set_pinned(Config& config, std::string_view text) {
+  std::uint64_t limit = 0;
+  bool on = true;
+  if (!set_flag(&on, text) && !set_bytes(&limit, text)) return false;
+  config.pinned = on;
+  config.pinned_limit = limit;
   return true;
+}
+
+// A part of a file's name.
+inline bool set_name(std::string* out, std::string_view text) {
+  constexpr std::size_t kLongest = 64;
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  return text.size() <= kLongest &&
+         text.find_first_not_of(kAllowed) == std::string_view::npos && set_text(out, text);
 }
 
 // "all", "1/1000", "1/1000@7", "1M-64M".

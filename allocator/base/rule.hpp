@@ -57,6 +57,7 @@ namespace custash {
   RULE(guarded_blocks_lend_nothing) \
   RULE(guarded_addresses_rest) \
   RULE(work_comes_after_fills) \
+  RULE(driver_memory_is_charged_before_the_call) \
   RULE(memory_that_leaves_the_sight_is_filled) \
   RULE(thread_caches_are_emptied_without_their_owner) \
   RULE(no_debt_with_unpaid_peers) \

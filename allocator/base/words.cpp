@@ -22,7 +22,8 @@ std::optional<unsigned> shift_of(std::string_view unit) {
   const auto at = kLetters.find(lower(unit.front()));
   const std::string_view rest = unit.substr(1);
   if (at == std::string_view::npos) return std::nullopt;
-  if (!rest.empty() && !same_word(rest, "b") && !same_word(rest, "ib")) return std::nullopt;
+  if (!rest.empty() && !same_word(rest, "b") && !same_word(rest, "i") && !same_word(rest, "ib"))
+    return std::nullopt;
   return 10 * static_cast<unsigned>(at + 1);
 }
 

@@ -44,7 +44,7 @@ void Standstill::open() {
 
 std::string Standstill::refusal(Allocator::State& state) {
   if (!state.config.single_stream)
-    return "custash does not see the program's submissions (single_stream:false)";
+    return "custash does not see the program's submissions (free:strict, or custash was loaded late)";
   if (state.config.guard.on_device != nullptr) return "option guard: is on";
   if (const char* const engine = state.engine.load(); engine != nullptr)
     return std::string("the process uses ") + engine + ", whose work custash does not see";

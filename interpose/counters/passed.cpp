@@ -56,13 +56,19 @@ void PassedTable::back(Kind kind,
   });
 }
 
+std::optional<EndedObject> PassedTable::ended_at(std::uint64_t address) noexcept {
+  for (const Kind kind : {Kind::Pitched, Kind::Managed, Kind::Plain})
+    if (const auto what = ended(kind, address)) return EndedObject{kind, address, *what};
+  return std::nullopt;
+}
+
 Ended PassedTable::context_ended(CUcontext context) noexcept {
   Ended out;
   const RankedLock lock(mutex_);
   for (auto at = objects_.begin(); at != objects_.end();) {
     const auto here = at++;
     if (here->second.context != context || here->first.first == Kind::Handle) continue;
-    quietly([&] { out.push_back(here->first); });
+    quietly([&] { out.push_back({here->first.first, here->first.second, here->second}); });
     drop(here);
   }
   return out;

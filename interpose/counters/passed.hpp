@@ -30,8 +30,14 @@ struct OnDevice {
   Bytes imported = 0;
 };
 
+struct EndedObject {
+  Kind kind;
+  std::uint64_t object;
+  PassedObject what;
+};
+
 // Those that ended by a call that does not name them.
-using Ended = std::vector<std::pair<Kind, std::uint64_t>>;
+using Ended = std::vector<EndedObject>;
 
 class PassedTable {
  public:
@@ -43,6 +49,8 @@ class PassedTable {
   // Before the driver's call. If that fails, back() undoes it.
   std::optional<PassedObject> ended(Kind kind, std::uint64_t object) noexcept;
   void back(Kind kind, std::uint64_t object, const PassedObject& as_before) noexcept;
+  // Memory that ends by its address, of any kind.
+  std::optional<EndedObject> ended_at(std::uint64_t address) noexcept;
   Ended context_ended(CUcontext context) noexcept;
   // What the driver said that it holds for the device in other ways. 0: nothing.
   void measured(Kind kind, int device, Bytes bytes) noexcept;

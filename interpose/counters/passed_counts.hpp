@@ -21,6 +21,7 @@ namespace custash::passed {
 // Ordered: of a device's current pool. Handle: of cuMemCreate. Imported: other processes have
 // allocated it. Graphs, Pools: what the driver holds for graphs and in its default pools. It is
 // measured, and no call counts.
+// Plain: with caching:never and limit_all.
 enum class Kind : unsigned char {
   Ordered,
   Pool,
@@ -32,10 +33,11 @@ enum class Kind : unsigned char {
   External,
   Imported,
   Graphs,
-  Pools
+  Pools,
+  Plain
 };
 
-inline constexpr std::size_t kKinds = 11;
+inline constexpr std::size_t kKinds = 12;
 inline constexpr std::size_t kServable = 3;  // the first ones: custash may serve them
 
 inline constexpr const char* kKindNames[] = {"stream-ordered",
@@ -48,7 +50,8 @@ inline constexpr const char* kKindNames[] = {"stream-ordered",
                                              "external",
                                              "imported",
                                              "graph memory",
-                                             "driver pools"};
+                                             "driver pools",
+                                             "plain"};
 static_assert(std::size(kKindNames) == kKinds);
 
 constexpr const char* name_of(Kind kind) {
@@ -58,7 +61,7 @@ constexpr const char* name_of(Kind kind) {
 struct PassedCount {
   std::uint64_t calls;
   Bytes bytes;
-  std::uint64_t live;  // of the kinds from Handle on
+  std::uint64_t live;  // but of the first two kinds
   Bytes live_bytes;
 };
 

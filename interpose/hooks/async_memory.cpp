@@ -3,6 +3,7 @@
 
 #include "allocator/base/driver.hpp"
 #include "interpose/counters/passed.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/own_pools.hpp"
@@ -169,13 +170,29 @@ std::optional<Status> served(Allocator& core, CUstream stream, Serve serve) {
   return scope.entered() ? serve() : std::nullopt;
 }
 
-// If the stream captures, the call makes a node of a graph, which allocates when it runs.
-CUresult note_passed(
-    passed::Kind kind, CUresult result, CUstream stream, NullStream null, Bytes bytes) {
+// The driver serves it out of `pool`; null: out of the current one. If the stream captures, the
+// call makes a node of a graph, which allocates when it runs.
+template <typename Call>
+CUresult pass_on(passed::Kind kind,
+                 CUmemoryPool pool,
+                 CUstream stream,
+                 NullStream null,
+                 Bytes bytes,
+                 Call call) {
   Allocator* const core = process::core();
-  if (result == CUDA_SUCCESS && core != nullptr &&
-      !(captures::under_way() && captures::is_capturing(*core, stream, null)))
-    passed::table().count(kind, bytes);
+  if (core == nullptr || (captures::under_way() && captures::is_capturing(*core, stream, null)))
+    return call();
+  CUresult result = CUDA_SUCCESS;
+  if (charges::counts(*core)) {
+    const DeviceScope scope(*core, stream);
+    CUdevice device = charges::current_device();
+    if (pool == nullptr) (void)real::current_pool(device, &pool);
+    charges::look(*core);
+    result = charges::around_pool(*core, pool, bytes, call);
+  } else {
+    result = call();
+  }
+  if (result == CUDA_SUCCESS) passed::table().count(kind, bytes);
   return result;
 }
 
@@ -199,9 +216,9 @@ CUresult mem_alloc_async(Real<CUdeviceptr*, Count, CUstream> real,
       return status->code();
     }
   }
-  const CUresult result =
-      hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
-  return note_passed(passed::Kind::Ordered, result, stream, null, bytes);
+  return pass_on(passed::Kind::Ordered, nullptr, stream, null, bytes, [&] {
+    return hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, stream); });
+  });
 }
 
 CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> real,
@@ -224,9 +241,10 @@ CUresult mem_alloc_from_pool(Real<CUdeviceptr*, Count, CUmemoryPool, CUstream> r
       return status->code();
     }
   }
-  const CUresult result =
-      hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, pool, stream); });
-  return note_passed(passed::Kind::Pool, result, stream, null, bytes);
+  return pass_on(passed::Kind::Pool, pool, stream, null, bytes, [&] {
+    return hooks::retry_after_trim(real,
+                                   [&](auto* call) { return call(out, bytes, pool, stream); });
+  });
 }
 
 CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,
@@ -235,7 +253,7 @@ CUresult mem_free_async(Real<CUdeviceptr, CUstream> real,
                         CUstream stream) {
   if (Allocator* const core = process::core(); core != nullptr && address != 0) {
     const std::optional<Status> status = core->free_on(address, stream, null);
-    if (!status) return real(address, stream);
+    if (!status) return charges::around_free(address, [&] { return real(address, stream); });
     return status->ok() ? CUDA_SUCCESS : hooks::unless_broken(*core, status->code());
   }
   return process::left_behind(address) ? process::driver_says() : real(address, stream);

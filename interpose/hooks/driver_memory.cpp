@@ -7,6 +7,7 @@
 // clang-format on
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/history.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/service/service.hpp"
 
@@ -25,14 +26,17 @@ std::uint64_t number_of(Handle handle) {
     return handle;
 }
 
-template <typename Handle>
-CUresult made(Kind kind, CUresult result, const Handle* out, Bytes bytes) {
+// A call that makes an object of `bytes` in the current context.
+template <typename Handle, typename... Params>
+CUresult make(Kind kind, CUresult (*real)(Params...), Bytes bytes, Handle* out, auto... rest) {
+  const CUdevice device = charges::current_device();
+  const CUresult result = charges::around(kind, device, bytes, [&] {
+    return hooks::retry_after_trim(real, [&](auto* call) { return call(out, rest...); });
+  });
   Allocator* const core = process::core();
   if (result != CUDA_SUCCESS || out == nullptr || core == nullptr) return result;
   CUcontext context = nullptr;
-  CUdevice device = 0;
   (void)core->driver().ctx_get_current(&context);
-  (void)core->driver().ctx_get_device(&device);
   passed::table().began(kind, number_of(*out), bytes, context, device);
   history::made(kind, number_of(*out), bytes);
   service::memory_was_had(*core);
@@ -45,6 +49,7 @@ CUresult end(Kind kind, CUresult (*real)(Handle), Handle handle) {
   const auto object = passed::table().ended(kind, number_of(handle));
   if (object) history::ended(kind, number_of(handle));
   const CUresult result = real(handle);
+  if (result == CUDA_SUCCESS && object) charges::give(kind, object->device, object->bytes);
   if (result != CUDA_SUCCESS && object) passed::table().back(kind, number_of(handle), *object);
   return result;
 }
@@ -114,22 +119,18 @@ CUresult array_create(Real<CUarray*, const CUDA_ARRAY_DESCRIPTOR*> real,
                       NullStream,
                       CUarray* out,
                       const CUDA_ARRAY_DESCRIPTOR* what) {
-  const CUresult result =
-      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what); });
-  if (result != CUDA_SUCCESS) return result;
-  return made(Kind::Array,
-              result,
-              out,
-              bytes_of({what->Width, what->Height, 0, what->Format, what->NumChannels, 0}));
+  const Bytes bytes =
+      what == nullptr
+          ? 0
+          : bytes_of({what->Width, what->Height, 0, what->Format, what->NumChannels, 0});
+  return make(Kind::Array, real, bytes, out, what);
 }
 
 CUresult array_create_3d(Real<CUarray*, const CUDA_ARRAY3D_DESCRIPTOR*> real,
                          NullStream,
                          CUarray* out,
                          const CUDA_ARRAY3D_DESCRIPTOR* what) {
-  const CUresult result =
-      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what); });
-  return result == CUDA_SUCCESS ? made(Kind::Array, result, out, bytes_of(*what)) : result;
+  return make(Kind::Array, real, what == nullptr ? 0 : bytes_of(*what), out, what);
 }
 
 CUresult mipmap_create(Real<CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, unsigned> real,
@@ -137,20 +138,15 @@ CUresult mipmap_create(Real<CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR*, u
                        CUmipmappedArray* out,
                        const CUDA_ARRAY3D_DESCRIPTOR* what,
                        unsigned levels) {
-  const CUresult result =
-      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what, levels); });
-  return result == CUDA_SUCCESS
-             ? made(Kind::Mipmap, result, out, bytes_of_levels(*what, levels))
-             : result;
+  const Bytes bytes = what == nullptr ? 0 : bytes_of_levels(*what, levels);
+  return make(Kind::Mipmap, real, bytes, out, what, levels);
 }
 
 CUresult external_import(Real<CUexternalMemory*, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC*> real,
                          NullStream,
                          CUexternalMemory* out,
                          const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* what) {
-  const CUresult result =
-      hooks::retry_after_trim(real, [&](auto* call) { return call(out, what); });
-  return result == CUDA_SUCCESS ? made(Kind::External, result, out, what->size) : result;
+  return make(Kind::External, real, what == nullptr ? 0 : what->size, out, what);
 }
 
 CUresult array_destroy(Real<CUarray> real, NullStream, CUarray array) {

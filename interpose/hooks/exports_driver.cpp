@@ -3,6 +3,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/observe_hooks.hpp"
@@ -33,8 +34,11 @@ using namespace views;  // NOLINT: entry_points.def is written in these words
 #define RELIEF_HOOK(hook, null, params, args)                                         \
   CUresult hook params noexcept {                                                     \
     const auto call = [&] {                                                           \
-      return hooks::retry_after_trim(real::function<CUresult params>(Entry::hook),    \
-                                     [&](auto* real) { return real args; });          \
+      const CUresult result =                                                         \
+          hooks::retry_after_trim(real::function<CUresult params>(Entry::hook),       \
+                                  [&](auto* real) { return real args; });             \
+      charges::changes_unseen();                                                      \
+      return result;                                                                  \
     };                                                                                \
     return observe::around<Entry::hook, NullStream::null>(call, IN_PARENTHESES args); \
   }

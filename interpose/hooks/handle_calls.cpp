@@ -7,6 +7,7 @@
 // clang-format on
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/history.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
@@ -18,6 +19,11 @@ namespace custash::handlers {
 namespace {
 
 using Handle = CUmemGenericAllocationHandle;
+
+// -1: memory of the host.
+CUdevice device_of(const CUmemAllocationProp& properties) {
+  return properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? properties.location.id : -1;
+}
 
 passed::Kind kind_of(const HandleTable::Handle& handle) {
   return handle.counted ? passed::Kind::Handle : passed::Kind::Imported;
@@ -32,7 +38,13 @@ void lives_on(Handle number, const HandleTable::Handle& as_before) {
   if (as_before.bytes == 0) return;  // from elsewhere, and never mapped
   passed::table().back(kind_of(as_before),
                        number,
-                       {.bytes = as_before.bytes, .device = as_before.properties.location.id});
+                       {.bytes = as_before.bytes, .device = device_of(as_before.properties)});
+}
+
+// What comes from elsewhere is not charged.
+void refund(const HandleTable::Handle& handle) {
+  if (handle.counted)
+    charges::give(passed::Kind::Handle, device_of(handle.properties), handle.bytes);
 }
 
 void end_all(const HandleTable::Unmapped& unmapped) {
@@ -48,6 +60,11 @@ CUdevice device_of(Handle by_driver) {
   CUmemAllocationProp properties{};
   return ask != nullptr && ask(&properties, by_driver) == CUDA_SUCCESS ? properties.location.id
                                                                        : -1;
+}
+
+void refund_all(const HandleTable::Unmapped& unmapped) {
+  for (const auto& [number, handle] : unmapped.ended)
+    refund(handle);
 }
 
 // A handle that comes from elsewhere, under the number that the program gets for it.
@@ -93,11 +110,14 @@ CUresult mem_create(
   Allocator* const core = process::core();
   // New memory must leave room for what sleeps, and no number may be issued twice.
   const KeepAwake awake(core);
-  const CUresult result = hooks::retry_after_trim(
-      real, [&](auto* call) { return call(out, bytes, properties, flags); });
+  const CUdevice device = properties == nullptr ? -1 : device_of(*properties);
+  const CUresult result = charges::around(passed::Kind::Handle, device, bytes, [&] {
+    return hooks::retry_after_trim(
+        real, [&](auto* call) { return call(out, bytes, properties, flags); });
+  });
   if (result == CUDA_SUCCESS && core != nullptr) {
     *out = handle_table().made(*out, bytes, *properties, flags);
-    passed::table().began(passed::Kind::Handle, *out, bytes, nullptr, properties->location.id);
+    passed::table().began(passed::Kind::Handle, *out, bytes, nullptr, device);
     history::made(passed::Kind::Handle, *out, bytes);
     service::memory_was_had(*core);
   }
@@ -116,6 +136,7 @@ CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
   const bool last = before && before->is_last();
   if (last) ended(handle, *before);
   const CUresult result = real(by_driver);
+  if (result == CUDA_SUCCESS && last) refund(*before);
   if (result == CUDA_SUCCESS || !before) return result;
   handle_table().back(handle, *before);
   if (last) lives_on(handle, *before);
@@ -137,7 +158,11 @@ CUresult mem_map(
   const Handle by_driver = handle_table().by_driver(handle);
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(address, bytes, offset, by_driver, flags); });
-  if (result != CUDA_SUCCESS && noted) end_all(handle_table().unmapped(address, 1));
+  if (result != CUDA_SUCCESS && noted) {
+    const HandleTable::Unmapped before = handle_table().unmapped(address, 1);
+    end_all(before);
+    refund_all(before);
+  }
   if (result != CUDA_SUCCESS || !noted) return result;
   if (const auto imported = handle_table().sized(handle, bytes)) {
     passed::table().began(
@@ -155,7 +180,10 @@ CUresult mem_unmap(Real<CUdeviceptr, Count> real,
   const HandleTable::Unmapped before = handle_table().unmapped(address, bytes);
   end_all(before);
   const CUresult result = real(address, bytes);
-  if (result == CUDA_SUCCESS) return result;
+  if (result == CUDA_SUCCESS) {
+    refund_all(before);
+    return result;
+  }
   handle_table().back(before);
   for (const auto& [number, handle] : before.ended)
     lives_on(number, handle);

@@ -5,6 +5,7 @@
 #include "allocator/submission.hpp"
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/own_pools.hpp"
@@ -55,7 +56,10 @@ CUresult pool_create(Real<CUmemoryPool*, const CUmemPoolProps*> real,
       properties == nullptr || (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
                                 properties->allocType == CU_MEM_ALLOCATION_TYPE_PINNED);
   Allocator* const core = process::core();
-  if (core != nullptr && result == CUDA_SUCCESS) own_pools::made(*core, *out, *properties);
+  if (core != nullptr && result == CUDA_SUCCESS) {
+    charges::pool_made(*out, of_device ? properties->location.id : -1);
+    own_pools::made(*core, *out, *properties);
+  }
   return of_device ? result : views::note_host_pointer("cuMemPoolCreate", result);
 }
 

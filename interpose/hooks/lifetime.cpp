@@ -5,6 +5,7 @@
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/history.hpp"
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
@@ -22,18 +23,23 @@
 namespace custash::handlers {
 namespace {
 
-void ends(Allocator& core, CUcontext context) {
+// Returns what of the driver's memory ends with the context.
+passed::Ended ends(Allocator& core, CUcontext context) {
   layouts::drop();
   ipc::context_ends(core, context);
   async_memory::context_ended(context);
   own_pools::context_ended(core, context);
-  for (const auto& [kind, object] : passed::table().context_ended(context))
-    history::ended(kind, object);
+  passed::Ended ended = passed::table().context_ended(context);
+  for (const passed::EndedObject& each : ended)
+    history::ended(each.kind, each.object);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
+  return ended;
 }
 
-void has_ended(Allocator& core, CUcontext context) {
+void has_ended(Allocator& core, CUcontext context, const passed::Ended& memory) {
+  charges::give_all(memory);
+  charges::changes_unseen();
   core.context_gone(context);
   process::pinned().reclaim().context_gone(context);
   if (const CheckLibrary* const checks = check_library()) checks->context_ended(context);
@@ -84,9 +90,9 @@ CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   if (core == nullptr || context == nullptr) return real(context);
   const service::Pause pause;
   const KeepAwake awake(keeps_awake(core));
-  ends(*core, context);
+  const passed::Ended memory = ends(*core, context);
   const CUresult result = real(context);
-  has_ended(*core, context);
+  has_ended(*core, context, memory);
   return result;
 }
 
@@ -101,9 +107,9 @@ CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
     return real(green);
   const service::Pause pause;
   const KeepAwake awake(keeps_awake(core));
-  ends(*core, context);
+  const passed::Ended memory = ends(*core, context);
   const CUresult result = real(green);
-  has_ended(*core, context);
+  has_ended(*core, context, memory);
   return result;
 }
 
@@ -113,6 +119,7 @@ CUresult primary_retain(Real<CUcontext*, CUdevice> real,
                         CUdevice device) {
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, device); });
+  charges::changes_unseen();
   if (result == CUDA_SUCCESS) primary_uses.retained(device);
   return result;
 }
@@ -134,8 +141,7 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
     if (users != nullptr) users->open();
     return result;
   }
-  ends(*core, context);
-  has_ended(*core, context);
+  has_ended(*core, context, ends(*core, context));
   return result;
 }
 
@@ -146,9 +152,9 @@ CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
   const service::Pause pause;
   const KeepAwake awake(keeps_awake(core));
   primary_uses.reset(device);
-  ends(*core, context);
+  const passed::Ended memory = ends(*core, context);
   const CUresult result = real(device);
-  has_ended(*core, context);
+  has_ended(*core, context, memory);
   return result;
 }
 

@@ -5,7 +5,7 @@
 #include "allocator/submission.hpp"
 #include "interpose/hooks/hook.hpp"
 // clang-format on
-#include "interpose/counters/passed.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/host_view.hpp"
@@ -41,6 +41,18 @@ void make_room(Count bytes) {
   core->trim(device, bytes - free).ignore();
 }
 
+CUresult alloc_uncached(Allocator& core, CUcontext context, CUdeviceptr* out, Count bytes) {
+  const CUdevice device = charges::current_device();
+  Address address = 0;
+  const CUresult result = charges::around(passed::Kind::Plain, device, bytes, [&] {
+    return core.allocate(context, bytes, &address).code();
+  });
+  *out = address;
+  if (result == CUDA_SUCCESS && charges::counts(core))
+    passed::table().began(passed::Kind::Plain, address, bytes, context, device);
+  return result;
+}
+
 }  // namespace
 
 CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out, Count bytes) {
@@ -51,6 +63,9 @@ CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out,
     return real(out, bytes);
   }
   Address address = 0;
+  if (core->config().caching == Caching::Never)
+    return alloc_uncached(*core, context, out, bytes);
+  charges::look(*core);
   const Status status = core->allocate(context, bytes, &address);
   *out = address;  // null where it failed, as the driver has it
   return status.code();
@@ -64,7 +79,8 @@ CUresult mem_free(Real<CUdeviceptr> real, NullStream, CUdeviceptr address) {
     // Without a cache the program's frees are timed as its allocations are.
     Allocator* const core = process::core();
     const bool uncached = core != nullptr && core->config().caching == Caching::Never;
-    const CUresult result = uncached ? core->driver().mem_free(address) : call(address);
+    const CUresult result = charges::around_free(
+        address, [&] { return uncached ? core->driver().mem_free(address) : call(address); });
     if (managed && result != CUDA_SUCCESS) host_ranges::add(begin, bytes);
     return result;
   });
@@ -80,11 +96,16 @@ CUresult mem_alloc_managed(Real<CUdeviceptr*, Count, unsigned> real,
                            CUdeviceptr* out,
                            Count bytes,
                            unsigned flags) {
-  const CUresult result =
-      hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, flags); });
+  Allocator* const core = process::core();
+  const CUdevice device = charges::current_device();
+  const CUresult result = charges::around(passed::Kind::Managed, device, bytes, [&] {
+    return hooks::retry_after_trim(real, [&](auto* call) { return call(out, bytes, flags); });
+  });
   if (result == CUDA_SUCCESS && !captures::under_way()) make_room(bytes);
-  if (result == CUDA_SUCCESS && process::core() != nullptr)
-    passed::table().count(passed::Kind::Managed, bytes);
+  CUcontext context = nullptr;
+  if (result == CUDA_SUCCESS && core != nullptr &&
+      core->driver().ctx_get_current(&context) == CUDA_SUCCESS)
+    passed::table().began(passed::Kind::Managed, *out, bytes, context, device);
   if (result == CUDA_SUCCESS && out != nullptr)
     host_ranges::add(reinterpret_cast<const void*>(*out), bytes);
   return views::note_host_pointer("cuMemAllocManaged", result, Submission::Reach::Addressed);

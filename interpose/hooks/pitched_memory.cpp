@@ -6,7 +6,7 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/memory_limits.hpp"
-#include "interpose/counters/passed.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/pitches.hpp"
 
@@ -38,9 +38,17 @@ std::optional<PitchAnswer> learn(const PitchQuestion& question,
   return answer;
 }
 
-// The driver knows nothing of the option limit.
+// The driver knows nothing of limits.
 bool is_limited(Allocator& core, CUdevice device) {
-  return core.limits().budget(device).limit() != ~0ULL;
+  return core.limits().budget(device).size() != ~0ULL;
+}
+
+// The least that the driver may make of it.
+Bytes least_bytes(Bytes width, Bytes height) {
+  constexpr Bytes kPitch = 512;
+  constexpr Bytes kMost = ~Bytes{0} / 2;
+  const Bytes row = align_up(std::min(width, kMost), kPitch);
+  return height != 0 && row > kMost / height ? kMost : row * height;
 }
 
 }  // namespace
@@ -72,19 +80,20 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
       }
       if (is_limited(*core, question.device)) return status.code();
     }  // else the driver refuses it, and writes what it writes then
-  } else if (ours && is_limited(*core, question.device) && height != 0 &&
-             width > core->limits()
-                             .budget(question.device)
-                             .room_with(core->reclaimable(question.device)) /
-                         height) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  const CUdevice device = charges::current_device();
+  const Bytes least = least_bytes(width, height);
+  if (!charges::take(passed::Kind::Pitched, device, least)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, pitch, width, height, element); });
-  if (core == nullptr || result != CUDA_SUCCESS) return result;
+  if (core == nullptr || result != CUDA_SUCCESS) {
+    charges::give(passed::Kind::Pitched, device, least);
+    return result;
+  }
   const auto learned = ours ? learn(question, height, *out, *pitch) : std::nullopt;
-  passed::table().count(passed::Kind::Pitched,
-                        learned ? learned->bytes(width, height) : *pitch * height);
+  const Bytes bytes = learned ? learned->bytes(width, height) : *pitch * height;
+  charges::correct(passed::Kind::Pitched, device, least, bytes);
+  passed::table().began(passed::Kind::Pitched, *out, bytes, context, device);
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/own_pools.hpp"
 
@@ -73,6 +74,7 @@ CUresult pool_destroy(Real<CUmemoryPool> real, NullStream, CUmemoryPool pool) {
   // Before the call: afterwards another pool may get the handle.
   const Accounts::Number account = core == nullptr ? 0 : own_pools::destroying(pool);
   const CUresult result = real(pool);
+  if (core != nullptr && result == CUDA_SUCCESS) charges::pool_ended(pool);
   if (core != nullptr) own_pools::destroyed(*core, account, pool, result == CUDA_SUCCESS);
   return result;
 }

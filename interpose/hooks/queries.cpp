@@ -4,6 +4,7 @@
 #include "allocator/memory_limits.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "allocator/submission.hpp"
+#include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/hook.hpp"
@@ -14,6 +15,23 @@
 #include "interpose/service/neighbours.hpp"
 
 #include <algorithm>
+
+namespace custash {
+
+charges::FreeMemory charges::free_memory(Allocator& core,
+                                         CUdevice device,
+                                         const FreeMemory& real) {
+  core.limits().apply_options(device);
+  // What neighbours would return counts, too, as they published it last.
+  const Bytes cached = core.reclaimable(device);
+  const Bytes ours = cached + neighbours::spare(core, device);
+  const Bytes free = real.free - std::min(real.free, Sleep(core).asleep_bytes(device));
+  const DeviceBudget& budget = core.limits().budget(device);
+  const Bytes size = std::min(real.total, budget.size());
+  return {std::min({free + ours, budget.room_with(cached), size}), size};
+}
+
+}  // namespace custash
 
 namespace custash::handlers {
 namespace {
@@ -122,18 +140,11 @@ CUresult mem_get_info(Real<Count*, Count*> real, NullStream, Count* free_bytes, 
   Count real_total = 0;
   const CUresult result = real(&real_free, &real_total);
   if (result != CUDA_SUCCESS) return result;
-  // Cached memory counts as free, and a limit as the size of the device.
   CUdevice device = 0;
   if (core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return real(free_bytes, total);
-  // So does what neighbours would return, as they published it last.
-  const Bytes ours = core->reclaimable(device) + neighbours::spare(*core, device);
-  real_free -= std::min<Bytes>(real_free, Sleep(*core).asleep_bytes(device));
-  const DeviceBudget& budget = core->limits().budget(device);
-  const Bytes size = std::min<Bytes>(real_total, budget.limit());
-  const Bytes free =
-      std::min<Bytes>(real_free + ours, budget.room_with(core->reclaimable(device)));
-  if (free_bytes != nullptr) *free_bytes = std::min(free, size);
-  if (total != nullptr) *total = size;
+  const charges::FreeMemory now = charges::free_memory(*core, device, {real_free, real_total});
+  if (free_bytes != nullptr) *free_bytes = now.free;
+  if (total != nullptr) *total = now.total;
   return result;
 }
 

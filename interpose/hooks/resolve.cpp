@@ -8,6 +8,7 @@
 #include "interpose/hooks/engines.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/hooks/nvml.hpp"
 #include "interpose/real/dlsym.hpp"
 
 #include <string_view>
@@ -67,12 +68,14 @@ void* custash_resolve(void* handle, const char* name) noexcept {
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) return nullptr;
   if (name == nullptr) return nullptr;
   const bool driver = name[0] == 'c' && name[1] == 'u';
-  if (!driver && (name[0] != 'N' || name[1] != 'v') && (name[0] != 'o' || name[1] != 'p'))
+  if (!driver && (name[0] != 'N' || name[1] != 'v') && (name[0] != 'n' || name[1] != 'v') &&
+      (name[0] != 'o' || name[1] != 'p'))
     return nullptr;
   // For an ordinary handle the caller does not matter. The stub repeats a failed look-up, so
   // that dlerror has the program's own message.
   void* const found = real(handle, name);
   if (found == nullptr) return nullptr;
+  if (name[0] == 'n') return custash::nvml::wrapper_of(name, found);
   void* const engine = custash::engines::wrapper_of(name, found);
   return engine != nullptr || !driver ? engine : custash::real::wrapper_of(found);
 }

@@ -55,11 +55,39 @@ std::optional<Page> read_file(const std::string& path, uid_t user) {
 }
 
 bool is_gone(const Page& page) {
-  if (page.pid_namespace != pid_namespace()) return false;  // not ours to judge
-  const auto pid = static_cast<pid_t>(page.pid);
-  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
-  const std::uint64_t started = start_of(pid);
-  return started != 0 && page.started != 0 && started != page.started;
+  // Of another namespace it is not ours to judge.
+  return page.pid_namespace == pid_namespace() &&
+         has_ended(static_cast<pid_t>(page.pid), page.started);
+}
+
+struct Stat {
+  char state = '?';
+  std::uint64_t threads = 0;
+  std::uint64_t started = 0;
+};
+
+// "PID (name) state …". The name may hold anything; the words after it are the 18th, the number
+// of threads, and the 20th, the start.
+Stat stat_of(pid_t process) {
+  Stat out;
+  std::string path("/proc/");
+  path += std::to_string(process);
+  path += "/stat";
+  std::FILE* const file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return out;
+  char text[1024];
+  const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
+  (void)std::fclose(file);
+  text[size] = '\0';
+  const char* at = std::strrchr(text, ')');
+  for (int word = 1; at != nullptr && word <= 20; ++word) {
+    at = std::strchr(at + 1, ' ');
+    if (at == nullptr) break;
+    if (word == 1) out.state = at[1];
+    if (word == 18) std::from_chars(at + 1, text + size, out.threads);
+    if (word == 20) std::from_chars(at + 1, text + size, out.started);
+  }
+  return out;
 }
 
 // Of a process that was killed before it had written its page. Old enough to be no page that a
@@ -115,23 +143,16 @@ std::vector<Page> read_all(uid_t user) {
   return pages;
 }
 
-// "PID (name) state …". The name may hold anything; the 20th word after it is the start.
 std::uint64_t start_of(pid_t process) {
-  std::string path("/proc/");
-  path += std::to_string(process);
-  path += "/stat";
-  std::FILE* const file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return 0;
-  char text[1024];
-  const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
-  (void)std::fclose(file);
-  text[size] = '\0';
-  const char* at = std::strrchr(text, ')');
-  for (int word = 0; at != nullptr && word < 20; ++word)
-    at = std::strchr(at + 1, ' ');
-  std::uint64_t started = 0;
-  if (at != nullptr) std::from_chars(at + 1, text + size, started);
-  return started;
+  return stat_of(process).started;
+}
+
+bool has_ended(pid_t process, std::uint64_t started) {
+  if (kill(process, 0) != 0 && errno == ESRCH) return true;
+  const Stat now = stat_of(process);
+  // While other threads run, its first may have ended.
+  if ((now.state == 'Z' || now.state == 'X') && now.threads <= 1) return true;
+  return now.started != 0 && started != 0 && now.started != started;
 }
 
 std::uint64_t pid_namespace() {

@@ -22,7 +22,7 @@ namespace custash::live {
 
 inline constexpr std::uint64_t kMagic = 0x3165676170687563;  // "cuhpage1"
 inline constexpr std::size_t kDevices = 16;                  // more have no room
-inline constexpr std::size_t kPassedKinds = 11;
+inline constexpr std::size_t kPassedKinds = 12;
 
 struct DevicePart {
   char bus[16];   // PCI address: the same device in processes that number devices otherwise
@@ -87,6 +87,9 @@ std::vector<Page> read_all(uid_t user);
 
 // As the kernel reports them; 0 where it does not.
 std::uint64_t start_of(pid_t process);
+// The process is gone, or its number means another one than that which started then (0: any).
+// A process that its parent has not waited for holds nothing any more, and is gone.
+bool has_ended(pid_t process, std::uint64_t started);
 std::uint64_t pid_namespace();
 
 inline std::int64_t monotonic_now() noexcept {

@@ -81,6 +81,18 @@ int create(const char* path) {
   return ::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate);
 }
 
+int open_shared(const char* path) {
+  struct stat info {};
+
+  const int file =
+      ::open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kPrivate);
+  if (file < 0 || (fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+                   info.st_uid == geteuid() && (info.st_mode & 077U) == 0))
+    return file;
+  ::close(file);
+  return -1;
+}
+
 int open_to_append(const std::string& path) {
   constexpr int kHow = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   std::string at = path;

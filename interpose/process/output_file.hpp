@@ -18,6 +18,10 @@ namespace custash::output {
 // A new file of mode 0600 for reading and writing; -1, with errno, where the name is taken.
 int create(const char* path);
 
+// A file of mode 0600 that this user's processes share: theirs, or a new one. -1 where it is
+// another user's, or others may open it.
+int open_shared(const char* path);
+
 // For a log: the file that is there, or a new one. A fifo that no process reads is an error,
 // and so is a link of another user, but root (EACCES).
 int open_to_append(const std::string& path);

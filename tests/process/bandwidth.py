@@ -204,7 +204,7 @@ class Bandwidth(Case):
         for processes in ("1", "3"):
             message = self.ask("--sizes", "4k,64m", "--processes", processes, code=1, CUSTASH_SIM="memory=32m")
             self.assertEqual(message, "custash: 64 MiB of device memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory)\n")
-        message = self.ask("--sizes", "16m", code=1, preload=True, CUSTASH_CONF="pinned_limit:1M")
+        message = self.ask("--sizes", "16m", code=1, preload=True, CUSTASH_CONF="pinned:1M")
         self.assertIn("custash: 16 MiB of pinned memory: CUDA_ERROR_OUT_OF_MEMORY (out of memory)\n", message)
 
     def test_a_process_that_dies_ends_the_others(self):

@@ -51,7 +51,7 @@ class ByDriver(Case):
 
     def test_the_driver_gives_no_pitched_memory_beyond_the_limit(self):
         """Of one width, whose first allocation is the driver's, and where the first is too large already."""
-        for conf, pieces in (("limit:1G", 65), (None, 300)):
+        for conf, pieces in (("limit:1G", 64), (None, 300)):
             more = {"CUSTASH_CONF": conf} if conf else {}
             with Actor(CUSTASH_SIM=f"devices=1,{machine()}", **more) as actor:
                 codes = [actor.code(f"alloc_pitch {1 << 14} {1 << 10}") for _ in range(300)]

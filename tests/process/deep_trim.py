@@ -101,10 +101,10 @@ class DeepTrim(Case):
         self.assertLessEqual(reserved(actor.pid), 3 * 2 * MIB)
 
     def test_what_keeps_pages_whole_is_said(self):
-        actor = self.after_a_peak(",single_stream:false")
+        actor = self.after_a_peak(",free:strict")
         done = custash("trim", "--deep", actor.pid)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("single_stream:false", done.stderr)
+        self.assertIn("free:strict", done.stderr)
         self.assertIn("stay whole", done.stderr)
         wrong = custash("trim", "--deep", actor.pid, "1g")
         self.assertEqual(wrong.returncode, 125)

@@ -308,8 +308,8 @@ class Sleep(Case):
         done = custash("sleep", plain.pid)
         self.assertEqual(done.returncode, 1)
         self.assertIn("MiB from cuMemAlloc", done.stderr)
-        unseen = self.filled(conf=",single_stream:off")
-        self.assertIn("single_stream", custash("sleep", unseen.pid).stderr)
+        unseen = self.filled(conf=",free:strict")
+        self.assertIn("free:strict", custash("sleep", unseen.pid).stderr)
         self.assertEqual(custash("sleep", os.getpid()).returncode, 1)
         self.assertEqual(custash("sleep").returncode, 125)
 

@@ -29,6 +29,8 @@ std::vector<std::string> values_of(const OptionRow& row) {
     return {"0", "123456789", "4K", "512M", "20G", "1T", "1.5g", "100MiB"};
   if (row.type == "limit")
     return {"0", "123456789", "512M", "20G", "80%", "100%", "1.5g", "2MiB"};
+  if (row.type == "pinned") return {"true", "false", "512M", "20G"};
+  if (row.type == "name") return {"", "job-7_a"};
   if (row.type == "guard") return {"off", "all", "1/1000", "1/1@7", "1M-64M", "4096-4096"};
   if (row.type == "seconds") return {"0", "86400", "10s"};
   if (row.type == "path") return {"", "/tmp/log:1"};
@@ -60,25 +62,43 @@ TEST_CASE("config: nothing said gives the defaults", "[config]") {
 }
 
 TEST_CASE("config: sizes and times have units", "[config]") {
-  CHECK(parse_config("pinned_limit:3K").config.pinned_limit == 3072);
-  CHECK(parse_config("pinned_limit:20G").config.pinned_limit == 20ULL << 30);
-  CHECK(parse_config("pinned_limit:7").config.pinned_limit == 7);
+  CHECK(parse_config("pinned:3K").config.pinned_limit == 3072);
+  CHECK(parse_config("pinned:20G").config.pinned_limit == 20ULL << 30);
+  CHECK(parse_config("pinned:20Gi").config.pinned_limit == 20ULL << 30);
+  CHECK(parse_config("pinned:7").config.pinned_limit == 7);
+  CHECK(parse_config("pinned:7").config.pinned);
+  CHECK_FALSE(parse_config("pinned:7,pinned:false").config.pinned);
+  CHECK(parse_config("pinned:7,pinned:true").config.pinned_limit == 0);
   CHECK(parse_config("pinned_decay:5s").config.pinned_decay == 5);
-  for (const char* wrong : {"pinned_limit:",
-                            "pinned_limit:G",
-                            "pinned_limit:1.G",
-                            "pinned_limit:1.5",
-                            "pinned_limit:-1",
-                            "pinned_limit:1Gi",
-                            "pinned_limit:99999999T",
+  for (const char* wrong : {"pinned:",
+                            "pinned:G",
+                            "pinned:1.G",
+                            "pinned:1.5",
+                            "pinned:-1",
+                            "pinned:1Gx",
+                            "pinned:99999999T",
                             "pinned_decay:5m",
                             "pinned_decay:86401"}) {
     INFO(wrong);
     const auto parsed = parse_config(wrong);
     CHECK(parsed.complaints.size() == 1);
+    CHECK(parsed.config.pinned);
     CHECK(parsed.config.pinned_limit == 0);
     CHECK(parsed.config.pinned_decay == 60);
   }
+}
+
+TEST_CASE("config: limits of all memory, and who shares one", "[config]") {
+  CHECK_FALSE(parse_config("").config.limit_all.any());
+  CHECK(parse_config("limit_all:3000m").config.limit_all.bytes == 3000ULL << 20);
+  CHECK(parse_config("limit_all:20%").config.limit_all.percent == 20);
+  CHECK_FALSE(parse_config("limit_all:20%").config.limit.any());
+  CHECK(only_complaint("limit_all:1M") ==
+        "custash: CUSTASH_CONF: limit_all:1M is less than 2 MiB, which holds nothing; ignored");
+  CHECK(parse_config("limit_group:job-7_a").config.limit_group == "job-7_a");
+  CHECK(only_complaint("limit_group:../x") ==
+        "custash: CUSTASH_CONF: limit_group:../x is no name of at most 64 letters, digits, - "
+        "and _; ignored");
 }
 
 TEST_CASE("config: when an idle process is trimmed deeply", "[config]") {
@@ -115,7 +135,7 @@ TEST_CASE("config: where the contents of sleeping memory go", "[config]") {
 
 TEST_CASE("config: every option is read", "[config]") {
   const auto parsed = parse_config(
-      "enabled:false, backing:vmm ,free:strict,single_stream:off,run_ahead:1000,log:debug,"
+      "enabled:false, backing:vmm ,free:strict,run_ahead:1000,log:debug,"
       "log_file:/tmp/a:b c.log,summary:1,");
   CHECK(parsed.complaints.empty());
   CHECK_FALSE(parsed.config.enabled);
@@ -163,11 +183,11 @@ TEST_CASE("config: a bad value says which are good", "[config]") {
 }
 
 TEST_CASE("config: case does not matter, and American spelling is taken", "[config]") {
-  const auto parsed = parse_config("Backing:VMM,log:INFO,one_lane:OFF,neighbors:False");
+  const auto parsed = parse_config("Backing:VMM,log:INFO,neighbors:False");
   CHECK(parsed.complaints.empty());
   CHECK(parsed.config.backing == Backing::Vmm);
   CHECK(parsed.config.log == LogLevel::Info);
-  CHECK_FALSE(parsed.config.single_stream);
+  CHECK(parsed.config.single_stream);
   CHECK_FALSE(parsed.config.neighbours);
 }
 
@@ -203,14 +223,14 @@ TEST_CASE("config: a limit that lets nothing through is refused", "[config]") {
   CHECK(only_complaint("limit:1") ==
         "custash: CUSTASH_CONF: limit:1 is less than 2 MiB, which holds nothing; ignored");
   CHECK(only_complaint("limit:2047K").find("less than 2 MiB") != std::string::npos);
-  CHECK(parse_config("limit:2048K").config.limit == 2048 << 10);
+  CHECK(parse_config("limit:2048K").config.limit.bytes == 2048 << 10);
 }
 
 TEST_CASE("config: of a limit in bytes and one in percent the last wins", "[config]") {
-  CHECK(parse_config("limit:50%,limit:1.5G").config.limit_percent == 0);
-  CHECK(parse_config("limit:50%,limit:1.5G").config.limit == 3ULL << 29);
-  CHECK(parse_config("limit:1G,limit:50%").config.limit == 0);
-  CHECK(parse_config("limit:1G,limit:50%,limit:0").config.limit_percent == 0);
+  CHECK(parse_config("limit:50%,limit:1.5G").config.limit.percent == 0);
+  CHECK(parse_config("limit:50%,limit:1.5G").config.limit.bytes == 3ULL << 29);
+  CHECK(parse_config("limit:1G,limit:50%").config.limit.bytes == 0);
+  CHECK(parse_config("limit:1G,limit:50%,limit:0").config.limit.percent == 0);
 }
 
 TEST_CASE("config: what was taken is known, the last of each option", "[config]") {

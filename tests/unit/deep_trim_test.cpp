@@ -289,7 +289,7 @@ TEST_CASE("a deep trim is refused where sleep is", "[unit][deep_trim]") {
   Bed bed(with_bytes(), config);
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   CHECK_FALSE(answer.done);
-  CHECK(says(answer, "single_stream:false"));
+  CHECK(says(answer, "free:strict"));
 }
 
 TEST_CASE("what is free of a page that sleeps does not come back", "[unit][deep_trim]") {

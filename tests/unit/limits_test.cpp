@@ -23,7 +23,7 @@ Status try_malloc(Bed& bed, Bytes bytes, Address* out) {
 Config with(Bytes limit, Backing backing = Backing::Vmm) {
   Config config;
   config.backing = backing;
-  config.limit = limit;
+  config.limit.bytes = limit;
   return config;
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a limit holds, whatever backs the memory", "[unit][limits]") {
 
 TEST_CASE("a share of the device is a limit", "[unit][limits]") {
   Config config;
-  config.limit_percent = 25;
+  config.limit.percent = 25;
   Bed bed({.device_memory = 4_GiB}, config);
   (void)bed.malloc(1_MiB);
   REQUIRE(bed.allocator->limits().budget(0).limit() <= 1_GiB);

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+#include "interpose/hooks/charges.hpp"
+
+#include "allocator/base/last_error.hpp"
+#include "allocator/base/log.hpp"
+#include "allocator/base/rule.hpp"
+#include "allocator/memory_limits.hpp"
+#include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/nvml.hpp"
+#include "interpose/process/quietly.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+
+namespace custash::charges {
+namespace {
+
+constexpr std::size_t kDevices = 64;
+constexpr Nanoseconds kFresh = 50'000'000;
+
+// Order: none, they say when to measure.
+constinit std::array<std::atomic<Nanoseconds>, kDevices> looked{};
+
+struct PoolCharge {
+  CUdevice device = -1;
+  Bytes charged = 0;  // what it was seen to reserve
+  std::uint64_t changes = 0;
+};
+
+constinit RankedMutex mutex{HookRank::OwnPools};
+
+std::map<CUmemoryPool, PoolCharge>& pools() REQUIRES(mutex) {
+  static auto& made = *new std::map<CUmemoryPool, PoolCharge>;  // never destroyed
+  return made;
+}
+
+// The driver cuts small pieces out of pages, and makes others of whole ones.
+Bytes rounded(Bytes bytes) {
+  constexpr Bytes kPiece = 512;
+  return align_up(bytes, bytes <= 1_MiB ? kPiece : 2_MiB);
+}
+
+// Null if neither limit counts such memory.
+DeviceBudget* budget_of(Allocator* core, passed::Kind kind, CUdevice device) {
+  if (core == nullptr || device < 0) return nullptr;
+  if (!counts(*core) && kind != passed::Kind::Pitched) return nullptr;
+  core->limits().apply_options(device);
+  return &core->limits().budget(device);
+}
+
+bool try_take(DeviceBudget& budget, passed::Kind kind, Bytes bytes) {
+  return kind == passed::Kind::Pitched ? budget.take(bytes) : budget.quota().take(bytes);
+}
+
+void tell(Allocator& core, CUdevice device, Bytes bytes, const char* what) {
+  quietly([&] {
+    const std::string text = "no room on device " + std::to_string(device) + " for " +
+                             std::to_string(bytes) + " bytes (" + what + "); " +
+                             core.limits().describe(device);
+    set_last_error(text);
+    log(LogLevel::Warn, "event=limit_reached reason=\"" + text + "\"");
+  });
+}
+
+// Room that custash makes: its cache, and that of the members of a group.
+bool make_room(Allocator& core, CUdevice device, Bytes bytes, const auto& took) {
+  if (look_again(device, bytes, &core) != 0 && took()) return true;
+  (void)hooks::relieve(core);
+  if (!captures::under_way()) core.trim(device, bytes).ignore();
+  if (took()) return true;
+  return core.limits().budget(device).quota().shared() && hooks::relieve_by_neighbours(core) &&
+         took();
+}
+
+Bytes reserved(CUmemoryPool pool) {
+  auto* const ask = real::function<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>(
+      Entry::hook_cuMemPoolGetAttribute);
+  cuuint64_t bytes = 0;
+  const bool told =
+      ask != nullptr && ask(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) == CUDA_SUCCESS;
+  return told ? bytes : 0;
+}
+
+CUdevice device_of(Allocator& core, CUmemoryPool pool) {
+  {
+    const RankedLock lock(mutex);
+    if (const auto known = pools().find(pool); known != pools().end())
+      return known->second.device;
+  }
+  CUdevice device = -1;
+  if (!async_memory::is_default_pool(core, pool, &device)) return -1;
+  pool_made(pool, device);
+  return device;
+}
+
+// The driver's pools release what they do not use, as the driver makes them where memory is
+// short.
+void release_pools(Quota& quota, CUdevice device) {
+  auto* const trim =
+      real::function<CUresult(CUmemoryPool, std::size_t)>(Entry::hook_cuMemPoolTrimTo);
+  std::map<CUmemoryPool, PoolCharge> known;
+  {
+    const RankedLock lock(mutex);
+    known = pools();
+  }
+  for (const auto& [pool, was] : known) {
+    if (was.device != device || was.charged == 0 || trim == nullptr) continue;
+    (void)trim(pool, 0);
+    const Bytes now = reserved(pool);
+    const RankedLock lock(mutex);
+    const auto at = pools().find(pool);
+    // Else an allocation came between, and has found more.
+    if (at == pools().end() || at->second.changes != was.changes || now >= was.charged)
+      continue;
+    at->second.charged = now;
+    quota.give(was.charged - now);
+  }
+}
+
+// No pool reserves a smaller step.
+Bytes pool_step(Bytes bytes) {
+  return align_up(bytes, 32_MiB);
+}
+
+void measure(Allocator& core, CUdevice device) {
+  Quota& quota = core.limits().budget(device).quota();
+  const Bytes before = quota.own().charged.load();
+  if (const auto used = nvml::used_here(device)) quota.measured(*used, before);
+  looked[static_cast<std::size_t>(device) % kDevices].store(core.driver().now());
+}
+
+}  // namespace
+
+bool take(passed::Kind kind, CUdevice device, Bytes bytes) noexcept {
+  Allocator* const core = process::core();
+  DeviceBudget* const budget = budget_of(core, kind, device);
+  if (budget == nullptr) return true;
+  look(*core);
+  const Bytes charge = rounded(bytes);
+  const auto took = [&] { return try_take(*budget, kind, charge); };
+  if (took()) return true;
+  if (!holds(Rule::driver_memory_is_charged_before_the_call)) {
+    kind == passed::Kind::Pitched ? budget->add(charge) : budget->quota().add(charge);
+    return true;
+  }
+  bool made = false;
+  quietly([&] { made = make_room(*core, device, charge, took); });
+  if (!made) tell(*core, device, bytes, passed::name_of(kind));
+  return made;
+}
+
+void give(passed::Kind kind, CUdevice device, Bytes bytes) noexcept {
+  DeviceBudget* const budget = budget_of(process::core(), kind, device);
+  if (budget == nullptr) return;
+  if (kind == passed::Kind::Pitched)
+    budget->give(rounded(bytes));
+  else
+    budget->quota().give(rounded(bytes));
+}
+
+void correct(passed::Kind kind, CUdevice device, Bytes before, Bytes after) noexcept {
+  DeviceBudget* const budget = budget_of(process::core(), kind, device);
+  if (budget == nullptr) return;
+  budget->add(rounded(after));
+  budget->give(rounded(before));
+}
+
+bool counts(const Allocator& core) noexcept {
+  return core.config().limit_all.any() || !core.config().limit_of.empty();
+}
+
+CUdevice current_device() noexcept {
+  Allocator* const core = process::core();
+  CUdevice device = -1;
+  return core != nullptr && core->driver().ctx_get_device(&device) == CUDA_SUCCESS ? device
+                                                                                   : -1;
+}
+
+void changes_unseen() noexcept {
+  for (auto& each : looked)
+    each.store(0, std::memory_order_relaxed);
+}
+
+void look(Allocator& core) noexcept {
+  if (!counts(core)) return;
+  const CUdevice device = current_device();
+  if (device < 0) return;
+  const Nanoseconds last =
+      looked[static_cast<std::size_t>(device) % kDevices].load(std::memory_order_relaxed);
+  if (last != 0 && core.driver().now() - last < kFresh) return;
+  quietly([&] {
+    core.limits().apply_options(device);
+    if (core.limits().budget(device).quota().limited()) measure(core, device);
+  });
+}
+
+int look_again(int device, std::size_t, void* core) {
+  Allocator& its = *static_cast<Allocator*>(core);
+  Quota& quota = its.limits().budget(device).quota();
+  if (!quota.limited()) return 0;
+  const Bytes before = quota.room();
+  if (!captures::under_way()) release_pools(quota, device);
+  measure(its, device);
+  return quota.room() > before ? 1 : 0;
+}
+
+void pool_made(CUmemoryPool pool, CUdevice device) noexcept {
+  quietly([&] {
+    const RankedLock lock(mutex);
+    pools()[pool] = {.device = device};
+  });
+}
+
+void pool_ended(CUmemoryPool pool) noexcept {
+  PoolCharge was;
+  {
+    const RankedLock lock(mutex);
+    const auto at = pools().find(pool);
+    if (at == pools().end()) return;
+    was = at->second;
+    pools().erase(at);
+  }
+  if (DeviceBudget* const budget = budget_of(process::core(), passed::Kind::Pool, was.device))
+    budget->quota().give(was.charged);
+}
+
+bool take_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept {
+  const CUdevice device = device_of(core, pool);
+  DeviceBudget* const budget = budget_of(&core, passed::Kind::Pool, device);
+  if (budget == nullptr) return true;
+  const auto took = [&] { return budget->quota().take(pool_step(bytes)); };
+  if (took()) return true;
+  bool made = false;
+  quietly([&] {
+    // What was freed in a stream's order is the pool's when that work is over.
+    if (!captures::under_way()) (void)core.driver().ctx_synchronize();
+    made = make_room(core, device, pool_step(bytes), took);
+  });
+  if (!made) tell(core, device, bytes, passed::name_of(passed::Kind::Pool));
+  return made;
+}
+
+void taken_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept {
+  const CUdevice device = device_of(core, pool);
+  DeviceBudget* const budget = budget_of(&core, passed::Kind::Pool, device);
+  if (budget == nullptr) return;
+  const Bytes now = reserved(pool);
+  {
+    const RankedLock lock(mutex);
+    PoolCharge& its = pools()[pool];
+    ++its.changes;
+    if (now > its.charged) {
+      budget->quota().add(now - its.charged);
+      its.charged = now;
+    }
+  }
+  budget->quota().give(pool_step(bytes));
+}
+
+}  // namespace custash::charges

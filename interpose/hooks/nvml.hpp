@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// NVML in a process with limit_all: what it says of this process's memory, and its answers
+// about a device's memory, which then agree with cuMemGetInfo. libnvidia-ml.so.1 is opened at
+// the first question. No lock.
+#pragma once
+
+#include "allocator/base/units.hpp"
+
+#include <optional>
+
+#include <cuda.h>
+
+namespace custash {
+
+class Allocator;
+
+}  // namespace custash
+
+namespace custash::nvml {
+
+// What this process uses of the device; nothing where NVML does not say.
+std::optional<Bytes> used_here(CUdevice device) noexcept;
+
+// The wrapper for a look-up of a question about memory, or null.
+void* wrapper_of(const char* name, void* found) noexcept;
+
+}  // namespace custash::nvml

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// The quota of a process and of a group: nobody passes beyond it, and what fits is had.
+#include "allocator/base/budget.hpp"
+#include "tests/catch.hpp"
+
+#include <array>
+#include <thread>
+#include <vector>
+
+namespace custash {
+namespace {
+
+constexpr Bytes kPiece = 2_MiB;
+constexpr Bytes kLimit = 100 * kPiece;
+
+std::array<QuotaShare, 4>* emptied = nullptr;
+
+}  // namespace
+
+TEST_CASE("quota: without a limit nothing is counted", "[unit][quota]") {
+  Quota quota;
+  CHECK(quota.take(1_GiB));
+  CHECK(quota.room() == ~0ULL);
+  CHECK(quota.own().charged == 0);
+  CHECK_FALSE(quota.shared());
+}
+
+TEST_CASE("quota: what is measured leaves less room, and may exceed the limit",
+          "[unit][quota]") {
+  Quota quota;
+  quota.begin(kLimit, {});
+  REQUIRE(quota.take(kLimit - kPiece));
+  quota.measured(kLimit - kPiece, kLimit - kPiece);
+  CHECK(quota.room() == kPiece);
+  quota.measured(kLimit, kLimit - kPiece);
+  CHECK_FALSE(quota.take(1));
+  quota.measured(3 * kLimit, 0);
+  CHECK(quota.room() == 0);
+  quota.give(kLimit - kPiece);
+  CHECK_FALSE(quota.take(1));
+}
+
+TEST_CASE("quota: a budget takes both or none", "[unit][quota]") {
+  DeviceBudget budget;
+  budget.quota().begin(kLimit, {});
+  budget.set_limit(2 * kLimit);
+  CHECK(budget.take(kLimit));
+  CHECK_FALSE(budget.take(kPiece));
+  CHECK(budget.held() == kLimit);
+  CHECK(budget.size() == kLimit);
+  CHECK(budget.own_room() == kLimit);
+  CHECK(budget.room() == 0);
+  budget.give(kLimit);
+  CHECK(budget.quota().used() == 0);
+}
+
+TEST_CASE("quota: members race, none is beyond, and all that fits is had", "[unit][quota]") {
+  std::array<QuotaShare, 16> shares{};
+  std::array<Quota, 16> members;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    members[i].begin(kLimit, {shares, &shares[i], [](std::span<QuotaShare>) {}});
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> had{0};
+    std::atomic<bool> beyond{false};
+    std::vector<std::thread> all;
+    for (Quota& member : members) {
+      all.emplace_back([&] {
+        while (member.take(kPiece)) {
+          had.fetch_add(1);
+          if (had.load() * kPiece > kLimit) beyond.store(true);
+        }
+      });
+    }
+    for (std::thread& each : all)
+      each.join();
+    CHECK_FALSE(beyond);
+    CHECK(had == 100);
+    for (std::size_t i = 0; i < members.size(); ++i)
+      members[i].give(shares[i].charged.load());
+  }
+}
+
+TEST_CASE("quota: the shares of the dead are freed before anybody is refused",
+          "[unit][quota]") {
+  std::array<QuotaShare, 4> shares{};
+  emptied = &shares;
+  Quota quota;
+  quota.begin(kLimit, {shares, shares.data(), [](std::span<QuotaShare> given) {
+                         CHECK(given.size() == 4);
+                         (*emptied)[2].charged.store(0);
+                       }});
+  shares[1].charged.store(kPiece);
+  shares[2].charged.store(kLimit - kPiece);
+  CHECK(quota.take(kPiece));
+  CHECK(shares[2].charged == 0);
+  CHECK_FALSE(quota.take(kLimit - kPiece));
+  CHECK(quota.take(kLimit - 2 * kPiece));
+}
+
+}  // namespace custash
