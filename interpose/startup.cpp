@@ -284,7 +284,7 @@ State build() {
   Sleep(core).set_mapped(handle_table());
   DeepTrim(core).serve_requests();
   core.limits().set_groups({neighbours::uuid_of, limit_group::join});
-  if (charges::counts(core)) core.limits().add_oom_hook(charges::look_again, &core);
+  if (charges::counts(core)) core.limits().add_oom_hook(charges::measure_again, &core);
   service::tick_with(tick);
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);
   if (const char* const engine = engines::used()) PeerProcesses(core).let_engine_reach(engine);

@@ -21,7 +21,7 @@ constexpr std::size_t kDevices = 64;
 constexpr Nanoseconds kFresh = 50'000'000;
 
 // Order: none, they say when to measure.
-constinit std::array<std::atomic<Nanoseconds>, kDevices> looked{};
+constinit std::array<std::atomic<Nanoseconds>, kDevices> measured_at{};
 
 struct PoolCharge {
   CUdevice device = -1;
@@ -54,7 +54,7 @@ bool try_take(DeviceBudget& budget, passed::Kind kind, Bytes bytes) {
   return kind == passed::Kind::Pitched ? budget.take(bytes) : budget.quota().take(bytes);
 }
 
-void tell(Allocator& core, CUdevice device, Bytes bytes, const char* what) {
+void report_refusal(Allocator& core, CUdevice device, Bytes bytes, const char* what) {
   quietly([&] {
     const std::string text = "no room on device " + std::to_string(device) + " for " +
                              std::to_string(bytes) + " bytes (" + what + "); " +
@@ -66,7 +66,7 @@ void tell(Allocator& core, CUdevice device, Bytes bytes, const char* what) {
 
 // Room that custash makes: its cache, and that of the members of a group.
 bool make_room(Allocator& core, CUdevice device, Bytes bytes, const auto& took) {
-  if (look_again(device, bytes, &core) != 0 && took()) return true;
+  if (measure_again(device, bytes, &core) != 0 && took()) return true;
   (void)hooks::relieve(core);
   if (!captures::under_way()) core.trim(device, bytes).ignore();
   if (took()) return true;
@@ -128,7 +128,7 @@ void measure(Allocator& core, CUdevice device) {
   Quota& quota = core.limits().budget(device).quota();
   const Bytes before = quota.own().charged.load();
   if (const auto used = nvml::used_here(device)) quota.measured(*used, before);
-  looked[static_cast<std::size_t>(device) % kDevices].store(core.driver().now());
+  measured_at[static_cast<std::size_t>(device) % kDevices].store(core.driver().now());
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ bool take(passed::Kind kind, CUdevice device, Bytes bytes) noexcept {
   Allocator* const core = process::core();
   DeviceBudget* const budget = budget_of(core, kind, device);
   if (budget == nullptr) return true;
-  look(*core);
+  refresh(*core);
   const Bytes charge = rounded(bytes);
   const auto took = [&] { return try_take(*budget, kind, charge); };
   if (took()) return true;
@@ -147,7 +147,7 @@ bool take(passed::Kind kind, CUdevice device, Bytes bytes) noexcept {
   }
   bool made = false;
   quietly([&] { made = make_room(*core, device, charge, took); });
-  if (!made) tell(*core, device, bytes, passed::name_of(kind));
+  if (!made) report_refusal(*core, device, bytes, passed::name_of(kind));
   return made;
 }
 
@@ -179,16 +179,16 @@ CUdevice current_device() noexcept {
 }
 
 void changes_unseen() noexcept {
-  for (auto& each : looked)
+  for (auto& each : measured_at)
     each.store(0, std::memory_order_relaxed);
 }
 
-void look(Allocator& core) noexcept {
+void refresh(Allocator& core) noexcept {
   if (!counts(core)) return;
   const CUdevice device = current_device();
   if (device < 0) return;
   const Nanoseconds last =
-      looked[static_cast<std::size_t>(device) % kDevices].load(std::memory_order_relaxed);
+      measured_at[static_cast<std::size_t>(device) % kDevices].load(std::memory_order_relaxed);
   if (last != 0 && core.driver().now() - last < kFresh) return;
   quietly([&] {
     core.limits().apply_options(device);
@@ -196,7 +196,7 @@ void look(Allocator& core) noexcept {
   });
 }
 
-int look_again(int device, std::size_t, void* core) {
+int measure_again(int device, std::size_t, void* core) {
   Allocator& its = *static_cast<Allocator*>(core);
   Quota& quota = its.limits().budget(device).quota();
   if (!quota.limited()) return 0;
@@ -238,7 +238,7 @@ bool take_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept {
     if (!captures::under_way()) (void)core.driver().ctx_synchronize();
     made = make_room(core, device, pool_step(bytes), took);
   });
-  if (!made) tell(core, device, bytes, passed::name_of(passed::Kind::Pool));
+  if (!made) report_refusal(core, device, bytes, passed::name_of(passed::Kind::Pool));
   return made;
 }
 

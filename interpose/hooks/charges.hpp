@@ -45,9 +45,9 @@ FreeMemory free_memory(Allocator& core, CUdevice device, const FreeMemory& real)
 // The call changes what is only measured.
 void changes_unseen() noexcept;
 // Before an allocation: measures, unless that was a moment ago.
-void look(Allocator& core) noexcept;
+void refresh(Allocator& core) noexcept;
 // Measures again, and returns whether there is more room now.
-int look_again(int device, std::size_t bytes, void* core);
+int measure_again(int device, std::size_t bytes, void* core);
 
 // A call that makes `bytes`.
 template <typename Call>

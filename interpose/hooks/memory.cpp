@@ -65,7 +65,7 @@ CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out,
   Address address = 0;
   if (core->config().caching == Caching::Never)
     return alloc_uncached(*core, context, out, bytes);
-  charges::look(*core);
+  charges::refresh(*core);
   const Status status = core->allocate(context, bytes, &address);
   *out = address;  // null where it failed, as the driver has it
   return status.code();

@@ -86,6 +86,7 @@ def parts(build, out):
         "cost_of_checks": (150, [side_by_side("cost_of_checks", "--only", "gpt2_no_cache", "--windows", "40", "--turns", "1000",
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
         "many_gpus": (560, [script("gpu/many_gpus.py", "--build", build, "--json", f"{out}/many_gpus.json")]),
+        "limit_matrix": (560, [script("gpu/limit_matrix.py", "--build", build, "--json", f"{out}/limit_matrix.json")]),
         "many_gpus_train": (590, [script("gpu/many_gpus_train.py", "--build", build, "--json", f"{out}/many_gpus_train.json")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),

@@ -116,6 +116,8 @@ std::size_t used() {
       in("libnvidia-ml.so.1", "nvmlDeviceGetComputeRunningProcesses_v3"));
   static void* const device = [] {
     void* handle = nullptr;
+    if (reinterpret_cast<int (*)()>(in("libnvidia-ml.so.1", "nvmlInit_v2"))() != 0)
+      std::exit(3);
     reinterpret_cast<int (*)(unsigned, void**)>(
         in("libnvidia-ml.so.1", "nvmlDeviceGetHandleByIndex_v2"))(0, &handle);
     return handle;
@@ -318,7 +320,8 @@ int end_context(Made what) {
 
 int make_module(std::size_t, Made* out) {
   CUmodule module = nullptr;
-  const int code = cu.cuModuleLoadData(&module, "");
+  const int code =
+      cu.cuModuleLoadData(&module, ".version 7.0\n.target sm_52\n.address_size 64\n");
   *out = made(module);
   return code;
 }
