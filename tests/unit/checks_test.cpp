@@ -45,12 +45,12 @@ const Planted kPlanted[] = {
        bed.free(bed.first);
      }},
     {"a block in limbo",
-     "block->state == BlockState::InLimbo",
+     "block->buffer_id == 0",
      [](bool corrupt) {
        ArenaBed bed;
        bed.blocks.release(bed.first);
        bed.blocks.give_to_limbo(bed.first);
-       if (corrupt) bed.first->state = BlockState::Used;
+       if (corrupt) bed.first->buffer_id = 7;
        bed.blocks.drain(Position::end());
      }},
     {"a segment's mapped bytes",
