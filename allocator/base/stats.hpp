@@ -80,7 +80,7 @@ struct DeviceStats {
   std::int64_t guard_bytes = 0;      // pages of guarded blocks, in use or not yet released
   std::int64_t guard_resting_bytes = 0;  // addresses of freed ones, without memory
   std::int64_t guard_time_ns = 0;        // in calls that make, fill, check, release those
-  std::int64_t limbo_bytes = 0;          // freed, fence not yet passed
+  std::int64_t limbo_bytes = 0;          // freed large blocks, their fences not yet passed
   std::int64_t asleep_bytes = 0;         // of reserved_bytes: away, contents in host memory
 
   // A block is handed out (sign 1) or returned (-1) / leaves limbo / is free beside others.

@@ -69,12 +69,11 @@ Address BlockSearch::take_from(Pool& pool,
                                const Request& request,
                                const ReuseLimits& reuse_limits) {
   if (request.small()) {
-    pool.slabs.drain(request.size_class, reuse_limits.passed);
     SmallRef ref = pool.slabs.take(request.size_class, reuse_limits);
     const bool slabs = cuts_slabs(request);
     if (!ref && (slabs || alone(request))) ref = cut_slab(pool, request, reuse_limits);
     if (ref && request.thread_cache != nullptr)
-      thread_caches_.refill(*request.thread_cache, pool, request, reuse_limits);
+      thread_caches_.refill(*request.thread_cache, pool, request);
     if (ref) return hand_out(request, {.small = ref, .large = nullptr});
     if (slabs) return 0;
   }
@@ -105,11 +104,7 @@ Address BlockSearch::take_in_debt(const Request& request) {
 Address BlockSearch::take_from_limbo(Pool& pool,
                                      const Request& request,
                                      const ReuseLimits& reuse_limits) {
-  if (request.small()) {
-    const SmallRef ref = pool.slabs.take_from_limbo(request.size_class, reuse_limits);
-    if (ref) return hand_out(request, {.small = ref, .large = nullptr});
-    if (cuts_slabs(request)) return 0;
-  }
+  if (request.small() && cuts_slabs(request)) return 0;
   Arena& arena = request.small() ? pool.small_pages : pool.large;
   Block* block = arena.blocks().take_from_limbo(
       whole(request).rounded,

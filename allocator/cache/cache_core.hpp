@@ -85,7 +85,7 @@ struct CacheCore {
   mutable Timeline timeline;  // has a lock of its own
   Headroom headroom;
   PeerAccess peers;
-  std::atomic<Position> limbo_high{};  // the highest that a block in limbo waits for
+  std::atomic<Position> limbo_high{};  // the highest that a freed block waits for
 
   // From a cache line of its own on: hits read the members before it.
   alignas(64) Mutex mutex{LockRank::Context};

@@ -118,8 +118,7 @@ DeviceStats CacheReport::stats() {
   out.num_debt_waits = static_cast<std::int64_t>(core_.timeline.debt().waits());
   out.num_free_waits = static_cast<std::int64_t>(core_.timeline.host_work().waits());
   for (const auto& pool : core_.pools) {
-    out.limbo_bytes += static_cast<std::int64_t>(pool->large.blocks().limbo_bytes() +
-                                                 pool->slabs.limbo_bytes());
+    out.limbo_bytes += static_cast<std::int64_t>(pool->large.blocks().limbo_bytes());
     out.guard_resting_bytes += static_cast<std::int64_t>(pool->large.resting_bytes());
   }
   out.asleep_bytes = static_cast<std::int64_t>(sleeping_.bytes());

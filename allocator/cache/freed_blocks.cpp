@@ -137,8 +137,8 @@ void FreedBlocks::wait_for_launches(const BlockRef& found) {
                  .ordered = core_.timeline.submissions().submitted()};
 }
 
-// Otherwise the block goes to limbo: it was freed on a stream other than the pool's, or other
-// streams have work.
+// Otherwise the block waits, in limbo or as the last one of its slab: it was freed on a stream
+// other than the pool's, or other streams have work.
 bool FreedBlocks::is_ready(const BlockRef& found) const {
   const ReuseAfter& reuse_after = found.reuse_after();
   if (reuse_after.ordered > fences_.passed()) {
@@ -168,7 +168,8 @@ void FreedBlocks::give(const BlockRef& found) {
                        core_.headroom.left() >= kPlenty;
     ready = core_.headroom.nearly_full() || (ready && !apart);
   }
-  if (ready) core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), -1);
+  if (ready || found.small)
+    core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), -1);
   put(found, ready);
 }
 
@@ -181,8 +182,7 @@ void FreedBlocks::put(const BlockRef& found, bool ready) {
                  : blocks.give_to_limbo(found.large);
   }
   Slab* slab = found.small.slab;
-  if (!ready) return slab->slab_heap->give_to_limbo(found.small);
-  if (slab->slab_heap->give_ready(found.small)) return_spare_slabs(*slab);
+  if (slab->slab_heap->give(found.small, !ready)) return_spare_slabs(*slab);
 }
 
 // All unused slabs of the class but one.

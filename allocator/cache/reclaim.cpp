@@ -22,8 +22,6 @@ void Reclaim::drain() {
   thread_caches_.empty_all();
   const Position passed = fences_.passed();
   for (const auto& pool : core_.pools) {
-    for (const SizeClass each : kEachClass)
-      pool->slabs.drain(each, passed);
     pool->small_pages.blocks().drain(passed);
     pool->large.blocks().drain(passed);
   }

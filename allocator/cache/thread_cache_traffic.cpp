@@ -58,26 +58,28 @@ void ThreadCaches::return_block(const BlockRef& found) {
   CUSTASH_ASSERT(found.buffer_id() == 0);
   CUSTASH_ASSERT(found.state() == (found.small ? BlockState::Used : BlockState::Busy));
   const bool ready = freed_.is_ready(found);
-  if (found.small) core_.stats.split_block(StatPool::Small, found.block_bytes(), -1);
-  if (!ready) core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), 1);
+  if (found.small) {
+    core_.stats.split_block(StatPool::Small, found.block_bytes(), -1);
+  } else if (!ready) {
+    core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), 1);
+  }
   freed_.put(found, ready);
 }
 
-// Takes only ready blocks, and no more than the thread's share. A thread that finds no block
-// has to empty the magazines of all threads.
-void ThreadCaches::refill(ThreadCache& thread_cache,
-                          const Pool& pool,
-                          const Request& request,
-                          const ReuseLimits& reuse_limits) {
+// Takes only blocks that a hit would accept, and no more than the thread's share. A thread that
+// finds no block has to empty the magazines of all threads.
+void ThreadCaches::refill(ThreadCache& thread_cache, const Pool& pool, const Request& request) {
   if (thread_cache.pool != &pool || !core_.quick_ways_open()) return;
   const ThreadCacheScope scope(thread_cache);
   Magazine& magazine = thread_cache.magazine(request.size_class);
   constexpr std::size_t kSlabs = 8;  // with that many there is enough for all
-  const std::size_t share =
-      (pool.slabs.ready(request.size_class, kSlabs) + 1) / std::max(pool.thread_caches, 1U);
+  const std::size_t share = (pool.slabs.free_blocks(request.size_class, kSlabs) + 1) /
+                            std::max(pool.thread_caches, 1U);
   // The caller has already taken one block of the share.
   const std::size_t wanted = std::min<std::size_t>(Magazine::capacity(request.size_class) / 2,
                                                    std::max<std::size_t>(share, 1) - 1);
+  const ReuseLimits reuse_limits =
+      core_.reuse_limits(request, core_.timeline.submissions().single_stream());
   while (magazine.count < wanted) {
     const SmallRef ref =
         thread_cache.pool->slabs.take_for_magazine(request.size_class, reuse_limits);
@@ -125,15 +127,15 @@ bool ThreadCaches::steal(const Request& request) {
   const std::size_t worth = kRunAheadFloor / class_bytes(request.size_class);
   const std::size_t takers = named ? std::min(by_owner_.size(), worth)
                                    : std::size_t{core_.pools.front().thread_caches};
-  std::size_t ready = 0;
+  std::size_t free = 0;
   for (std::size_t at = 0;
        const Pool* const pool = core_.pools.next_filled(SizeKind::Small, &at);) {
     if (named || pool == &core_.pools.front())
-      ready += pool->slabs.ready(request.size_class, takers);
+      free += pool->slabs.free_blocks(request.size_class, takers);
   }
-  if (takers < 2 || ready == 0) return true;
+  if (takers < 2 || free == 0) return true;
   SlabHeap& record = core_.pools.front().slabs;
-  if (record.contended(request.size_class, ready, takers)) return false;
+  if (record.contended(request.size_class, free, takers)) return false;
   record.note_stolen(request.size_class);
   return true;
 }

@@ -29,10 +29,8 @@ class ThreadCaches {
   // Takes half a magazine from the depot; false: there was nothing.
   bool restock(ThreadCache& thread_cache, SizeClass size_class) EXCLUDES(cache_lock);
   // Takes more of what was just asked for.
-  void refill(ThreadCache& thread_cache,
-              const Pool& pool,
-              const Request& request,
-              const ReuseLimits& reuse_limits) REQUIRES(cache_lock);
+  void refill(ThreadCache& thread_cache, const Pool& pool, const Request& request)
+      REQUIRES(cache_lock);
   // Adds what its thread has counted to the shared statistics. For a large request its large
   // blocks go to the pool, too.
   void fold(ThreadCache& thread_cache, SizeKind request) REQUIRES(cache_lock);

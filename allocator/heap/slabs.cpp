@@ -12,8 +12,8 @@
 namespace custash {
 namespace {
 
-// The number of slabs that a request examines: the fullest serves it, so that others empty.
-constexpr std::size_t kCandidates = 8;
+// The number of slabs that a request examines.
+constexpr std::size_t kCandidates = 64;
 
 // The slabs of contexts that have ended, for all others of the process. They are never freed: a
 // thread without the lock may still look at one.
@@ -62,14 +62,12 @@ SlabHeap::Class& SlabHeap::made(SizeClass size_class) {
 SmallRef SlabHeap::take_for_magazine(SizeClass size_class, const ReuseLimits& reuse_limits) {
   if (known(size_class) == nullptr) return {};
   Class& of = *known(size_class);
-  Slab* fullest = nullptr;
   std::size_t left = kCandidates;
-  for (auto it = of.with_ready.rbegin(); it != of.with_ready.rend() && left > 0; ++it, --left) {
-    Slab* slab = *it;
-    if (fullest != nullptr && slab->taken <= fullest->taken) continue;
-    if (reuse_limits.accepts(slab->blocks[slab->ready].reuse_after)) fullest = slab;
+  for (auto it = of.with_free.rbegin(); it != of.with_free.rend() && left > 0; ++it, --left) {
+    Slab* const slab = *it;
+    if (reuse_limits.accepts(slab->blocks[slab->first].reuse_after)) return pop(of, slab);
   }
-  return fullest == nullptr ? SmallRef{} : pop(of, fullest);
+  return {};
 }
 
 SmallRef SlabHeap::take(SizeClass size_class, const ReuseLimits& reuse_limits) {
@@ -89,85 +87,57 @@ void SlabHeap::count_free(const Slab& slab, int by) {
 
 SmallRef SlabHeap::pop(Class& of, Slab* slab) {
   CUSTASH_ASSERT(slab->slab_heap == this && slab->listed);
-  CUSTASH_ASSERT(slab->ready < slab->count && slab->taken < slab->count);
-  const SmallRef ref{slab, slab->ready};
+  CUSTASH_ASSERT(slab->first < slab->count && slab->taken < slab->count);
+  const SmallRef ref{slab, slab->first};
   SmallBlock& block = ref.block();
   CUSTASH_ASSERT(block.state == BlockState::Free && block.buffer_id == 0);
   CUSTASH_ASSERT((block.next == Slab::kNone) == (slab->taken + 1 == slab->count));
   CUSTASH_ASSERT(slab->taken != 0 || of.empties != 0);
-  slab->ready = block.next;
+  slab->first = block.next;
   block.state = BlockState::Used;
   if (slab->taken++ == 0) --of.empties;
-  if (slab->ready == Slab::kNone) {
+  if (slab->first == Slab::kNone) {
     slab->listed = false;
     --listed_;
-    CUSTASH_ASSERT(std::count(of.with_ready.begin(), of.with_ready.end(), slab) == 1);
+    CUSTASH_ASSERT(std::count(of.with_free.begin(), of.with_free.end(), slab) == 1);
     // Nearly always the last one.
-    of.with_ready.erase(std::find(of.with_ready.rbegin(), of.with_ready.rend(), slab).base() -
-                        1);
+    of.with_free.erase(std::find(of.with_free.rbegin(), of.with_free.rend(), slab).base() - 1);
   }
   return ref;
 }
 
-SmallRef SlabHeap::take_from_limbo(SizeClass size_class, const ReuseLimits& reuse_limits) {
-  if (known(size_class) == nullptr) return {};
-  Class& of = *known(size_class);
-  if (of.limbo.empty() || !reuse_limits.accepts(of.limbo.front().block().reuse_after))
-    return {};
-  const SmallRef ref = of.limbo.front();
-  CUSTASH_ASSERT(ref.slab->size_class == size_class);
-  leave_limbo(of);
-  ref.block().state = BlockState::Used;
-  return ref;
-}
-
-bool SlabHeap::give_ready(SmallRef ref) {
+bool SlabHeap::give(SmallRef ref, bool waits) {
   Slab* slab = ref.slab;
   CUSTASH_ASSERT(slab->slab_heap == this && ref.index < slab->count);
   CUSTASH_ASSERT(slab->taken != 0 && slab->taken <= slab->count);
   CUSTASH_ASSERT(ref.block().state != BlockState::Free && ref.block().buffer_id == 0);
-  CUSTASH_ASSERT(slab->listed == (slab->ready != Slab::kNone));
+  CUSTASH_ASSERT(slab->listed == (slab->first != Slab::kNone));
   count_free(*slab, 1);
   SmallBlock& block = ref.block();
   block.state = BlockState::Free;
-  block.next = slab->ready;
-  slab->ready = static_cast<std::uint16_t>(ref.index);
+  const auto index = static_cast<std::uint16_t>(ref.index);
+  if (waits && slab->listed) {
+    block.next = Slab::kNone;
+    slab->blocks[slab->last].next = index;
+    slab->last = index;
+  } else {
+    if (!slab->listed) slab->last = index;
+    block.next = slab->first;
+    slab->first = index;
+  }
   Class& of = class_of(*slab);
   list(of, slab);
   return --slab->taken == 0 && ++of.empties > 1;
 }
 
 void SlabHeap::list(Class& of, Slab* slab) {
-  CUSTASH_ASSERT(slab->ready < slab->count);
+  CUSTASH_ASSERT(slab->first < slab->count);
   if (slab->listed) return;
-  CUSTASH_ASSERT(std::count(of.with_ready.begin(), of.with_ready.end(), slab) == 0);
-  of.with_ready.push_back(slab);
+  CUSTASH_ASSERT(std::count(of.with_free.begin(), of.with_free.end(), slab) == 0);
+  of.with_free.push_back(slab);
   slab->listed = true;
   ++listed_;
   member_.note();
-}
-
-void SlabHeap::give_to_limbo(SmallRef ref) {
-  CUSTASH_ASSERT(ref.slab->slab_heap == this && ref.index < ref.slab->count);
-  CUSTASH_ASSERT(ref.slab->taken != 0);
-  CUSTASH_ASSERT(ref.block().state != BlockState::Free);
-  CUSTASH_ASSERT(ref.block().state != BlockState::InLimbo && ref.block().buffer_id == 0);
-  ref.block().state = BlockState::InLimbo;
-  limbo_bytes_ += ref.slab->block_bytes();
-  class_of(*ref.slab).limbo.push_back(ref);
-  member_.note();
-}
-
-void SlabHeap::drain(SizeClass size_class, Position passed) {
-  if (known(size_class) == nullptr) return;
-  Class& of = *known(size_class);
-  while (!of.limbo.empty()) {
-    const SmallRef ref = of.limbo.front();
-    const ReuseAfter& reuse_after = ref.block().reuse_after;
-    if (reuse_after.latest() > passed) return;
-    leave_limbo(of);
-    give_ready(ref);
-  }
 }
 
 void SlabHeap::forget_orders() {
@@ -175,13 +145,11 @@ void SlabHeap::forget_orders() {
     if (of == nullptr) continue;
     for (Slab* slab : of->slabs)
       for (SmallBlock& block : slab->blocks)
-        if (block.state == BlockState::Free || block.state == BlockState::InLimbo)
-          forget_order(block.reuse_after);
+        if (block.state == BlockState::Free) forget_order(block.reuse_after);
   }
 }
 
 bool SlabHeap::waits(Position passed) const {
-  if (limbo_bytes_ != 0) return true;
   for (const auto& of : classes_) {
     if (of == nullptr) continue;
     for (const Slab* slab : of->slabs)
@@ -189,16 +157,6 @@ bool SlabHeap::waits(Position passed) const {
         if (block.state == BlockState::Free && block.reuse_after.latest() > passed) return true;
   }
   return false;
-}
-
-void SlabHeap::leave_limbo(Class& of) {
-  CUSTASH_ASSERT(of.limbo.front().block().state == BlockState::InLimbo);
-  CUSTASH_ASSERT(of.limbo.front().block().buffer_id == 0);
-  const auto bytes = of.limbo.front().slab->block_bytes();
-  CUSTASH_ASSERT(bytes <= limbo_bytes_);
-  of.limbo.pop_front();
-  limbo_bytes_ -= bytes;
-  stats_.count_active(StatPool::Small, static_cast<std::int64_t>(bytes), -1);
 }
 
 Slab* SlabHeap::add(Block* backing, SizeClass size_class, ContextCache* cache) {
@@ -221,7 +179,8 @@ Slab* SlabHeap::add(Block* backing, SizeClass size_class, ContextCache* cache) {
   slab->base = backing->address;
   slab->taken = 0;
   slab->listed = false;
-  slab->ready = 0;
+  slab->first = 0;
+  slab->last = static_cast<std::uint16_t>(slab->count - 1);
   for (std::uint32_t i = 0; i < slab->count; ++i) {
     slab->blocks[i] = SmallBlock{};
     // The earlier use of the page must be over before any of its blocks is handed out.
@@ -243,7 +202,6 @@ std::vector<Slab*> SlabHeap::take_empty(Position passed) {
   std::vector<Slab*> taken;
   for (const SizeClass each : kEachClass) {
     const std::size_t before = taken.size();
-    drain(each, passed);
     take_empty_of(each, 0, passed, &taken);
     if (taken.size() != before) made(each).given_up.when = stats_.requests();
   }
@@ -274,12 +232,12 @@ bool SlabHeap::contended(SizeClass size_class, std::size_t ready, std::size_t ta
   return true;
 }
 
-std::size_t SlabHeap::ready(SizeClass size_class, std::size_t most_slabs) const {
+std::size_t SlabHeap::free_blocks(SizeClass size_class, std::size_t most_slabs) const {
   if (known(size_class) == nullptr) return 0;
   const Class& of = *known(size_class);
   std::size_t sum = 0;
-  for (std::size_t i = 0; i < std::min(most_slabs, of.with_ready.size()); ++i) {
-    const Slab& slab = *of.with_ready[of.with_ready.size() - 1 - i];
+  for (std::size_t i = 0; i < std::min(most_slabs, of.with_free.size()); ++i) {
+    const Slab& slab = *of.with_free[of.with_free.size() - 1 - i];
     sum += slab.count - slab.taken;
   }
   return sum;
@@ -303,7 +261,7 @@ void SlabHeap::take_empty_of(SizeClass size_class,
   Class& of = *known(size_class);
   const auto leaves = [&](Slab* slab) {
     if (of.empties <= keep || slab->taken != 0) return false;
-    const std::size_t erased = std::erase(of.with_ready, slab);
+    const std::size_t erased = std::erase(of.with_free, slab);
     CUSTASH_ASSERT(erased == 1 && slab->listed);
     --listed_;
     CUSTASH_ASSERT(slab->backing != nullptr && slab->backing->address == slab->base);
@@ -345,7 +303,6 @@ std::vector<Slab*> SlabHeap::dissolve() {
     slab->backing = nullptr;
     slab->listed = false;
   }
-  limbo_bytes_ = 0;
   listed_ = 0;
   return all;
 }
@@ -358,11 +315,11 @@ bool SlabHeap::validate() const {
   std::size_t listed = 0;
   for (const auto& of : classes_) {
     if (of == nullptr) continue;
-    listed += of->with_ready.size();
+    listed += of->with_free.size();
     std::size_t empties = 0;
     for (const Slab* slab : of->slabs) {
       std::uint32_t ready = 0;
-      for (auto i = slab->ready; i != Slab::kNone; i = slab->blocks[i].next) {
+      for (auto i = slab->first; i != Slab::kNone; i = slab->blocks[i].next) {
         if (slab->blocks[i].state != BlockState::Free || ++ready > slab->blocks.size())
           return false;
       }

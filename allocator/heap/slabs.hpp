@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Slab: a page cut into blocks of one size class. SlabHeap: the slabs of one pool, by class,
-// with their ready blocks and their limbo. It makes no driver call. Guarded by the lock of its
-// ContextCache. Slab objects are recycled, never freed: the page map may still be read.
+// with their free blocks. It makes no driver call. Guarded by the lock of its ContextCache.
+// Slab objects are recycled, never freed: the page map may still be read.
 #pragma once
 
-#include "allocator/base/fifo.hpp"
 #include "allocator/base/shared_field.hpp"
 #include "allocator/base/stats.hpp"
 #include "allocator/heap/block.hpp"
@@ -31,7 +30,7 @@ struct alignas(64) SmallBlock {
   SharedField<std::uint64_t> buffer_id = 0;      // 0: no caller owns it, whatever its state
   SharedField<std::uint64_t> handed_out_at = 0;  // as in Block
   SharedField<std::uint32_t> requested = 0;
-  std::uint16_t next = 0;  // in the stack of ready blocks; kNone ends it
+  std::uint16_t next = 0;  // in the list of free blocks; kNone ends it
   BlockState state = BlockState::Free;
   BlockMarks marks;
 };
@@ -42,9 +41,10 @@ struct Slab {
   SharedField<Address> base = 0;  // of its present page: the object is used again elsewhere
   SizeClass size_class{};         // never changes, and with it:
   std::uint32_t count = 0;        // of blocks
-  std::uint32_t taken = 0;        // blocks that are not ready: owned, in limbo, in a magazine
-  std::uint16_t ready = kNone;
-  bool listed = false;  // in its class's list of slabs with ready blocks
+  std::uint32_t taken = 0;        // blocks that are not free: owned, or in a magazine
+  std::uint16_t first = kNone;    // free block: those that wait for work come last
+  std::uint16_t last = kNone;     // where there is a first
+  bool listed = false;            // in its class's list of slabs with free blocks
   std::vector<SmallBlock> blocks;
   Block* backing = nullptr;
   SlabHeap* slab_heap = nullptr;
@@ -94,24 +94,21 @@ class SlabHeap {
   SlabHeap(const SlabHeap&) = delete;
   SlabHeap& operator=(const SlabHeap&) = delete;
 
-  // Used, or empty when no acceptable block is ready.
+  // Used, or empty when no acceptable block is free.
   SmallRef take(SizeClass size_class, const ReuseLimits& reuse_limits);
   // The first block of a new slab, whatever its page still waits for.
   SmallRef take_first(Slab* slab);
   // As take(), into a magazine: for the statistics the block stays free.
   SmallRef take_for_magazine(SizeClass size_class, const ReuseLimits& reuse_limits);
-  // The oldest block in limbo, if acceptable.
-  SmallRef take_from_limbo(SizeClass size_class, const ReuseLimits& reuse_limits);
 
-  // True when its class now has more than one empty slab.
-  bool give_ready(SmallRef ref);
-  void give_to_limbo(SmallRef ref);
-  void drain(SizeClass size_class, Position passed);
+  // Used or Busy -> Free. A block that waits for work is the last one of its slab. True when
+  // its class now has more than one empty slab.
+  bool give(SmallRef ref, bool waits);
   // As in BlockHeap.
   void forget_orders();
   [[nodiscard]] bool waits(Position passed) const;
 
-  // `backing` is a Used block of kSlabBytes; the slab's blocks are ready.
+  // `backing` is a Used block of kSlabBytes; the slab's blocks are free.
   Slab* add(Block* backing, SizeClass size_class, ContextCache* cache);
   // Removes the empty slabs (of one class: all but `keep`). The caller returns their backing
   // blocks to the arena, with the positions to wait for.
@@ -141,15 +138,13 @@ class SlabHeap {
   // worth its memory, up to a block for each of `takers`.
   bool contended(SizeClass size_class, std::size_t ready, std::size_t takers);
 
-  // How many blocks of the class are ready in this many slabs.
-  [[nodiscard]] std::size_t ready(SizeClass size_class, std::size_t most_slabs) const;
+  // How many blocks of the class are free in this many slabs.
+  [[nodiscard]] std::size_t free_blocks(SizeClass size_class, std::size_t most_slabs) const;
 
   void forget_refaults();
 
-  [[nodiscard]] Bytes limbo_bytes() const { return limbo_bytes_; }
-
-  // Nothing is ready or in limbo.
-  [[nodiscard]] bool nothing() const { return limbo_bytes_ == 0 && listed_ == 0; }
+  // Nothing is free.
+  [[nodiscard]] bool nothing() const { return listed_ == 0; }
 
   [[nodiscard]] Bytes empty_bytes() const;
   [[nodiscard]] bool validate() const;
@@ -157,8 +152,7 @@ class SlabHeap {
  private:
   struct Class {
     std::vector<Slab*> slabs;        // all
-    std::vector<Slab*> with_ready;   // the last ones are tried first
-    Fifo<SmallRef> limbo;            // by rising position
+    std::vector<Slab*> with_free;    // the last ones are tried first
     std::vector<Slab*> spare;        // recycled
     std::size_t empties = 0;         // slabs without a used block
     Refaults::GivenUp given_up;      // its last slab
@@ -169,7 +163,6 @@ class SlabHeap {
   SmallRef pop(Class& of, Slab* slab);
   void list(Class& of, Slab* slab);
   void count_free(const Slab& slab, int by);
-  void leave_limbo(Class& of);  // its oldest block
 
   // Made at need: a pool uses few classes.
   Class& made(SizeClass size_class);
@@ -184,8 +177,7 @@ class SlabHeap {
   Refaults& refaults_;
   const PoolMember member_;
   std::array<std::unique_ptr<Class>, kSizeClasses> classes_;
-  Bytes limbo_bytes_ = 0;
-  std::size_t listed_ = 0;   // slabs with ready blocks
+  std::size_t listed_ = 0;   // slabs with free blocks
   Refaults::GivenUp pages_;  // of blocks outside slabs
 };
 

@@ -294,7 +294,7 @@ typedef struct custash_device_stats {
   int64_t num_guarded;        /* allocations with pages of their own (option guard) */
   int64_t num_unguarded;      /* allocations for which a guard had no room */
   int64_t num_overwritten;    /* guarded blocks with bytes written around them */
-  int64_t limbo_bytes;        /* freed, the work that used it not yet over */
+  int64_t limbo_bytes;        /* freed blocks above 1 MiB; their work may still run */
   int64_t free_bytes;         /* held, neither owned nor in limbo */
   int64_t
       largest_free_block; /* the largest request that is served without the driver or a move */

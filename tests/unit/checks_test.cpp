@@ -74,11 +74,11 @@ const Planted kPlanted[] = {
        if (corrupt) bed.slab->taken = bed.slab->count - 1;
        (void)bed.slab_heap.take(kClass, kAnything);
      }},
-    {"a slab's ready block that is not free",
+    {"a slab's free block that is not free",
      "block.state == BlockState::Free",
      [](bool corrupt) {
        SlabBed bed;
-       if (corrupt) bed.slab->blocks[bed.slab->ready].state = BlockState::Used;
+       if (corrupt) bed.slab->blocks[bed.slab->first].state = BlockState::Used;
        (void)bed.slab_heap.take(kClass, kAnything);
      }},
     {"a slab's block given twice",
@@ -87,8 +87,8 @@ const Planted kPlanted[] = {
        SlabBed bed;
        const SmallRef ref = bed.slab_heap.take(kClass, kAnything);
        (void)bed.slab_heap.take(kClass, kAnything);
-       if (corrupt) bed.slab_heap.give_ready(ref);
-       bed.slab_heap.give_ready(ref);
+       if (corrupt) bed.slab_heap.give(ref, false);
+       bed.slab_heap.give(ref, false);
      }},
     {"a depot's entry that has an owner",
      "all_ready(size_class, out, given)",

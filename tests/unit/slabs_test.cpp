@@ -41,28 +41,34 @@ TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
   bed.slab_heap.add(&bed.backing, SizeClass{}, nullptr);
   const SmallRef a = bed.slab_heap.take(SizeClass{}, kAnything);
   const SmallRef b = bed.slab_heap.take(SizeClass{}, kAnything);
-  bed.slab_heap.give_ready(b);
-  bed.slab_heap.give_ready(a);
+  bed.slab_heap.give(b, false);
+  bed.slab_heap.give(a, false);
   REQUIRE(bed.slab_heap.take(SizeClass{}, kAnything).address() == a.address());
 }
 
-TEST_CASE("a small block in limbo waits for its fence, or is taken in debt", "[unit][slabs]") {
+TEST_CASE("a small block that waits comes after those that do not", "[unit][slabs]") {
   Bed bed;
-  const SizeClass c = size_class(kSmallLimit);  // two to a slab
+  const SizeClass c = size_class(512_KiB);  // four to a slab
   bed.slab_heap.add(&bed.backing, c, nullptr);
-  const SmallRef a = bed.slab_heap.take(c, kAnything);
-  const SmallRef b = bed.slab_heap.take(c, kAnything);
-  a.block().reuse_after = {.plain = {4}};
-  b.block().reuse_after = {.plain = {6}};
-  bed.slab_heap.give_to_limbo(a);
-  bed.slab_heap.give_to_limbo(b);
-  REQUIRE_FALSE(bed.slab_heap.take(c, kAnything));
-  bed.slab_heap.drain(c, {4});
-  REQUIRE(bed.slab_heap.take(c, {.passed = {4}, .acceptable = {4}}).address() == a.address());
-  REQUIRE_FALSE(bed.slab_heap.take_from_limbo(c, {.passed = {4}, .acceptable = {4}}));
-  REQUIRE(bed.slab_heap.take_from_limbo(c, {.passed = {4}, .acceptable = {6}}).address() ==
-          b.address());
-  REQUIRE(bed.slab_heap.limbo_bytes() == 0);
+  std::vector<SmallRef> blocks;
+  for (int i = 0; i < 4; ++i)
+    blocks.push_back(bed.slab_heap.take(c, kAnything));
+  blocks[0].block().reuse_after = {.plain = {4}};
+  blocks[1].block().reuse_after = {.plain = {6}};
+  bed.slab_heap.give(blocks[0], true);
+  bed.slab_heap.give(blocks[1], true);
+  bed.slab_heap.give(blocks[2], false);
+  const auto taken = [&](Position passed, Position acceptable) {
+    const SmallRef ref = bed.slab_heap.take(c, {.passed = passed, .acceptable = acceptable});
+    return ref ? ref.address() : 0;
+  };
+  CHECK(bed.slab_heap.waits({4}));
+  CHECK_FALSE(bed.slab_heap.waits({6}));
+  CHECK(taken({}, {}) == blocks[2].address());
+  CHECK(taken({}, {}) == 0);
+  CHECK(taken({4}, {4}) == blocks[0].address());
+  CHECK(taken({4}, {4}) == 0);
+  CHECK(taken({4}, {6}) == blocks[1].address());  // in debt
   REQUIRE(bed.slab_heap.validate());
 }
 
@@ -72,17 +78,17 @@ TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[unit
   const SmallRef a = bed.slab_heap.take(SizeClass(3), kAnything);
   const SmallRef b = bed.slab_heap.take(SizeClass(3), kAnything);
   a.block().reuse_after = {.plain = {9}};
-  bed.slab_heap.give_ready(a);
+  bed.slab_heap.give(a, false);
   REQUIRE(bed.slab_heap.take_empty({}).empty());
   b.block().reuse_after = {.plain = {2}};
-  bed.slab_heap.give_ready(b);
+  bed.slab_heap.give(b, false);
   const auto empty = bed.slab_heap.take_empty({});
   REQUIRE(empty.size() == 1);
   REQUIRE(bed.backing.reuse_after.plain == Position{9});
   REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
 }
 
-TEST_CASE("a slab that is nearly empty is not refilled before a fuller one", "[unit][slabs]") {
+TEST_CASE("a slab whose blocks all wait does not hide another", "[unit][slabs]") {
   Bed bed;
   const SizeClass c = size_class(64_KiB);  // 32 to a slab
   Block other{.address = 128_MiB, .size = kSlabBytes};
@@ -91,14 +97,11 @@ TEST_CASE("a slab that is nearly empty is not refilled before a fuller one", "[u
   std::vector<SmallRef> blocks;
   for (int i = 0; i < 64; ++i)
     blocks.push_back(bed.slab_heap.take(c, kAnything));
-  // One slab keeps 24 blocks; the other 2, and is the one that blocks were freed in last.
-  for (std::size_t i = 0; i < 8; ++i)
-    bed.slab_heap.give_ready(blocks[i]);
-  for (std::size_t i = 32; i < 62; ++i)
-    bed.slab_heap.give_ready(blocks[i]);
-  for (int i = 0; i < 8; ++i)
-    REQUIRE(bed.slab_heap.take(c, kAnything).slab == blocks[0].slab);
-  REQUIRE(bed.slab_heap.take(c, kAnything).slab == blocks[32].slab);
+  bed.slab_heap.give(blocks[0], false);
+  blocks[32].block().reuse_after = {.plain = {9}};
+  bed.slab_heap.give(blocks[32], true);
+  REQUIRE(bed.slab_heap.take(c, {.passed = {8}, .acceptable = {8}}).address() ==
+          blocks[0].address());
   REQUIRE(bed.slab_heap.validate());
 }
 
