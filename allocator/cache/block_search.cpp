@@ -169,7 +169,6 @@ SmallRef BlockSearch::cut_slab(Pool& pool,
 }
 
 SmallRef BlockSearch::slab_from(Pool& pool, Block* backing, const Request& request) {
-  pool.begin_slabs(request.size_class);
   Slab* slab = pool.slabs.add(backing, request.size_class, &core_.cache);
   // The page map has its leaf already: the segment was entered there.
   CUSTASH_ASSERT(backing->state == BlockState::Used && backing->buffer_id == 0);

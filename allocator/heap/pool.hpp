@@ -58,12 +58,6 @@ struct Pool {
   // Whether searches for blocks that may share pages look into it.
   [[nodiscard]] bool shares() const { return lends() && !own_pages; }
 
-  // From now on it cuts slabs for the class, settled or not.
-  void begin_slabs(SizeClass size_class) {
-    std::uint32_t& count = whole_blocks[index(size_class)];
-    count = std::max(count, kSettled * slabs_after);
-  }
-
   Arena small_pages;  // slabs, and small blocks without one
   Arena large;
   SlabHeap slabs;
