@@ -81,7 +81,7 @@ void PageContents::find_copies(Parts& parts) const {
 // The others go between the copies that stay.
 void PageContents::lay_out(Parts& parts) {
   const auto middle =
-      std::ranges::partition(parts, [](const Part& each) { return each.copied; }).begin();
+      std::partition(parts.begin(), parts.end(), [](const Part& each) { return each.copied; });
   std::sort(
       parts.begin(), middle, [](const Part& a, const Part& b) { return a.offset < b.offset; });
   Bytes at = portion_;

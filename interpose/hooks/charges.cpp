@@ -6,6 +6,7 @@
 #include "allocator/base/rule.hpp"
 #include "allocator/memory_limits.hpp"
 #include "interpose/hooks/async_memory.hpp"
+#include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/nvml.hpp"
 #include "interpose/process/quietly.hpp"
 

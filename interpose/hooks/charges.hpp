@@ -8,7 +8,6 @@
 
 #include "allocator/allocator.hpp"
 #include "interpose/counters/passed.hpp"
-#include "interpose/hooks/hook.hpp"
 
 #include <cuda.h>
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """check.py FOLDER [--nightly]: builds custash for aarch64 and runs its tests under QEMU's user mode.
 
-Without --nightly, for continuous integration: quickly compiled, with assertions in the library too; the tests about the
+Without --nightly, for the next minutes of work: quickly compiled, with assertions in the library too; the tests about the
 core and pinned memory of the suite unit, the suites concurrency and property with 500 random programs of each kind, and
 the processes of PROCESSES. With it: an optimised build, all tests of the suites unit, concurrency, property, fault and
 process, and 5,000 programs. QEMU shows function. It does not show the order of a weak memory: tests/models do.
