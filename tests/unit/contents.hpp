@@ -20,11 +20,14 @@ inline sim::Options with_bytes(Bytes device_memory) {
 
 // Contents by their number, no two words of which are alike.
 inline void fill(char* at, Bytes bytes, int number) {
-  for (Bytes i = 0; i < bytes; i += 8) {
-    const std::uint64_t word =
-        (i + 8) * 0x9e3779b97f4a7c15U ^ static_cast<std::uint64_t>(number);
-    std::memcpy(at + i, &word, std::min<Bytes>(8, bytes - i));
-  }
+  const auto word_at = [=](Bytes i) {
+    return (i + 8) * 0x9e3779b97f4a7c15U ^ static_cast<std::uint64_t>(number);
+  };
+  auto* const words = reinterpret_cast<std::uint64_t*>(at);
+  for (Bytes i = 0; i < bytes / 8; ++i)
+    words[i] = word_at(8 * i);
+  const std::uint64_t last = word_at(bytes / 8 * 8);
+  std::memcpy(at + bytes / 8 * 8, &last, bytes % 8);
 }
 
 // A kernel that writes (or reads) the block byte by byte.
