@@ -96,8 +96,15 @@ __attribute__((constructor)) void read_environment() {
   launcher::read_environment();
   conf = kept("CUSTASH_CONF");
   memory_limit = kept(kMemoryLimit);
-  for (std::size_t i = 0; i < memory_limit_of.size(); ++i)
-    memory_limit_of[i] = kept(std::string(kMemoryLimit) + "_" + std::to_string(i));
+  const std::string prefix = std::string(kMemoryLimit) + "_";
+  const auto names_device = [&](const char* each) {
+    return std::string_view(each).starts_with(prefix);
+  };
+  bool any = false;  // every process comes here: most have none
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each)
+    any = any || names_device(*each);
+  for (std::size_t i = 0; any && i < memory_limit_of.size(); ++i)
+    memory_limit_of[i] = kept(prefix + std::to_string(i));
 }
 
 void before_exit() {

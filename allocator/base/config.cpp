@@ -44,9 +44,9 @@ constexpr std::array kOptions = {
          "When cudaFree and cuMemFree wait. auto: only if pending work may write memory that "
          "the host can read. copies: also for copies to the device out of pinned memory. "
          "strict: for all work on the device, like the driver, and for work that custash does "
-         "not see. never: not at all, which is unsafe if the program relies on a free to wait. parameters: as auto, but a kernel "
-         "counts only if its parameters hold an address of host memory; wrong if kernels find "
-         "such addresses in device memory."},
+         "not see. never: not at all, which is unsafe if the program relies on a free to wait. "
+         "parameters: as auto, but a kernel counts only if its parameters hold an address of "
+         "host memory; wrong if kernels find such addresses in device memory."},
         [](Config& c, std::string_view text) {
           return choose<FreeMode>(&c.free_mode,
                                   text,

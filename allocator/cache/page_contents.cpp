@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/cache/page_contents.hpp"
 
-#include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"
 
@@ -58,12 +57,11 @@ PageContents::Parts PageContents::cut_portion() const {
 void PageContents::read_digests(Parts& parts) {
   std::vector<Digests::Piece> pieces;
   for (const Part& each : parts)
-    if ((each.address | each.bytes) % 16 == 0) pieces.push_back({each.address, each.bytes});
+    pieces.push_back({each.address, each.bytes});
   std::vector<Digest> digests(pieces.size());
   if (pieces.empty() || !digests_.read(pieces, stream_, digests)) return;
-  auto digest = digests.begin();
-  for (Part& each : parts)
-    if ((each.address | each.bytes) % 16 == 0) each.digest = *digest++;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    parts[i].digest = digests[i];
 }
 
 void PageContents::find_copies(Parts& parts) const {

@@ -40,6 +40,10 @@ void PassedTable::began(
 
 std::optional<PassedObject> PassedTable::ended(Kind kind, std::uint64_t object) noexcept {
   const RankedLock lock(mutex_);
+  return remove(kind, object);
+}
+
+std::optional<PassedObject> PassedTable::remove(Kind kind, std::uint64_t object) {
   const auto found = objects_.find({kind, object});
   if (found == objects_.end()) return std::nullopt;
   const PassedObject before = found->second;
@@ -57,8 +61,9 @@ void PassedTable::back(Kind kind,
 }
 
 std::optional<EndedObject> PassedTable::ended_at(std::uint64_t address) noexcept {
+  const RankedLock lock(mutex_);
   for (const Kind kind : {Kind::Pitched, Kind::Managed, Kind::Plain})
-    if (const auto what = ended(kind, address)) return EndedObject{kind, address, *what};
+    if (const auto what = remove(kind, address)) return EndedObject{kind, address, *what};
   return std::nullopt;
 }
 

@@ -64,6 +64,7 @@ class PassedTable {
   using Objects = std::map<std::pair<Kind, std::uint64_t>, PassedObject>;
 
   void add(Kind kind, std::uint64_t number, const PassedObject& object) REQUIRES(mutex_);
+  std::optional<PassedObject> remove(Kind kind, std::uint64_t object) REQUIRES(mutex_);
   void drop(Objects::iterator at) REQUIRES(mutex_);
 
   std::array<std::atomic<std::uint64_t>, kKinds> calls_{};

@@ -32,7 +32,7 @@ bool counts(const Allocator& core) noexcept;
 // -1 without a context.
 CUdevice current_device() noexcept;
 
-// What a program is told of a device: cached memory counts as free, and a limit as the size of
+// What the program hears of a device: cached memory counts as free, and a limit as the size of
 // the device. `real`: as the driver or NVML says.
 struct FreeMemory {
   Bytes free = 0;

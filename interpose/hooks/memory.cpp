@@ -41,14 +41,15 @@ void make_room(Count bytes) {
   core->trim(device, bytes - free).ignore();
 }
 
-CUresult alloc_uncached(Allocator& core, CUcontext context, CUdeviceptr* out, Count bytes) {
+// With caching:never, and a limit of all memory.
+CUresult alloc_charged(Allocator& core, CUcontext context, CUdeviceptr* out, Count bytes) {
   const CUdevice device = charges::current_device();
   Address address = 0;
   const CUresult result = charges::around(passed::Kind::Plain, device, bytes, [&] {
     return core.allocate(context, bytes, &address).code();
   });
   *out = address;
-  if (result == CUDA_SUCCESS && charges::counts(core))
+  if (result == CUDA_SUCCESS)
     passed::table().began(passed::Kind::Plain, address, bytes, context, device);
   return result;
 }
@@ -63,8 +64,8 @@ CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out,
     return real(out, bytes);
   }
   Address address = 0;
-  if (core->config().caching == Caching::Never)
-    return alloc_uncached(*core, context, out, bytes);
+  if (core->config().caching == Caching::Never && charges::counts(*core))
+    return alloc_charged(*core, context, out, bytes);
   charges::refresh(*core);
   const Status status = core->allocate(context, bytes, &address);
   *out = address;  // null where it failed, as the driver has it

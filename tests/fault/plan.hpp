@@ -31,7 +31,7 @@ struct Plan {
   std::uint64_t start = 0;
 };
 
-// The plans for a scenario of so many calls. A call fails in four ways: with either code, once
+// The plans for a scenario of `calls` calls. A call fails in four ways: with either code, once
 // or from then on. Each call fails in all four; with CUSTASH_FAULT_STRIDE=N each way takes
 // every Nth call and begins at another one, so that with 4 each call fails in one way.
 inline std::vector<Plan> plans_of(std::uint64_t calls) {

@@ -24,7 +24,7 @@ BIG = 512 * MIB
 
 
 def look(command, actor):
-    """The actor's device; the service measures when it is asked."""
+    """The actor's device; the service measures at each question."""
     time.sleep(0.3)
     done = subprocess.run([command, "top", "--once", "--json"], capture_output=True, text=True, timeout=60, check=True)
     its = next(each for each in json.loads(done.stdout)["processes"] if each["pid"] == actor.pid)

@@ -449,7 +449,7 @@ static int obey(char* line) {
     int fd = -1;
     const int code = cuMemExportToShareableHandle(&fd, memory[n], 1, 0);
     printf("%d %d\n", code, fd);
-  } else if (!strcmp(word, "import_fd")) { /* of a process, this descriptor, so many bytes */
+  } else if (!strcmp(word, "import_fd")) { /* PROCESS DESCRIPTOR BYTES */
     address handle = 0;
     snprintf(text, sizeof text, "/proc/%u/fd/%llu", n, b);
     const int fd = open(text, O_RDWR | O_CLOEXEC);

@@ -156,11 +156,17 @@ CUDA_ARRAY3D_DESCRIPTOR floats(std::size_t bytes) {
   return {kWidth / 4, bytes / kWidth, 0, CU_AD_FORMAT_FLOAT, 1, 0};
 }
 
+#ifdef RUNTIME
+using Pointer = void*;
+#else
+using Pointer = CUdeviceptr;
+#endif
+
 template <typename Call>
 int make_address(Made* out, Call call) {
-  CUdeviceptr at = 0;
+  Pointer at{};
   const int code = call(&at);
-  out->number = at;
+  std::memcpy(&out->number, &at, sizeof at);
   return code;
 }
 
@@ -181,62 +187,54 @@ int free_async(Made what) {
 }
 
 int make_plain(std::size_t bytes, Made* out) {
+  return make_address(out, [&](Pointer* at) {
 #ifdef RUNTIME
-  void* at = nullptr;
-  const int code = cudaMalloc(&at, bytes);
-  *out = made(at);
-  return code;
+    return cudaMalloc(at, bytes);
 #else
-  return make_address(out, [&](CUdeviceptr* at) { return cu.alloc(at, bytes); });
+    return cu.alloc(at, bytes);
 #endif
+  });
 }
 
 int make_async(std::size_t bytes, Made* out) {
+  return make_address(out, [&](Pointer* at) {
 #ifdef RUNTIME
-  void* at = nullptr;
-  const int code = cudaMallocAsync(&at, bytes, nullptr);
-  *out = made(at);
-  return code;
+    return cudaMallocAsync(at, bytes, nullptr);
 #else
-  return make_address(out, [&](CUdeviceptr* at) { return cu.alloc_async(at, bytes, nullptr); });
+    return cu.alloc_async(at, bytes, nullptr);
 #endif
+  });
 }
 
 int make_from_pool(std::size_t bytes, Made* out) {
+  return make_address(out, [&](Pointer* at) {
 #ifdef RUNTIME
-  void* at = nullptr;
-  const int code =
-      cudaMallocFromPoolAsync(&at, bytes, reinterpret_cast<cudaMemPool_t>(pool), nullptr);
-  *out = made(at);
-  return code;
+    return cudaMallocFromPoolAsync(at, bytes, reinterpret_cast<cudaMemPool_t>(pool), nullptr);
 #else
-  return make_address(
-      out, [&](CUdeviceptr* at) { return cu.alloc_from_pool(at, bytes, pool, nullptr); });
+    return cu.alloc_from_pool(at, bytes, pool, nullptr);
 #endif
+  });
 }
 
 int make_pitched(std::size_t bytes, Made* out) {
   std::size_t pitch = 0;
+  return make_address(out, [&](Pointer* at) {
 #ifdef RUNTIME
-  void* at = nullptr;
-  const int code = cudaMallocPitch(&at, &pitch, bytes / 1024, 1024);
-  *out = made(at);
-  return code;
+    return cudaMallocPitch(at, &pitch, bytes / 1024, 1024);
 #else
-  return make_address(
-      out, [&](CUdeviceptr* at) { return cu.alloc_pitch(at, &pitch, bytes / 1024, 1024, 4); });
+    return cu.alloc_pitch(at, &pitch, bytes / 1024, 1024, 4);
 #endif
+  });
 }
 
 int make_managed(std::size_t bytes, Made* out) {
+  return make_address(out, [&](Pointer* at) {
 #ifdef RUNTIME
-  void* at = nullptr;
-  const int code = cudaMallocManaged(&at, bytes, cudaMemAttachGlobal);
-  *out = made(at);
-  return code;
+    return cudaMallocManaged(at, bytes, cudaMemAttachGlobal);
 #else
-  return make_address(out, [&](CUdeviceptr* at) { return cu.cuMemAllocManaged(at, bytes, 1); });
+    return cu.cuMemAllocManaged(at, bytes, 1);
 #endif
+  });
 }
 
 int make_handle(std::size_t bytes, Made* out) {
@@ -398,7 +396,7 @@ struct Run {
     cu.cuCtxSynchronize();
   }
 
-  // The size of the piece after so many.
+  // The size of the piece after the first `number`.
   std::size_t size_of(std::size_t number) const {
     if (order != "varied") return bytes;
     return kind.make == make_handle ? bytes - number % 3 * 2 * kMiB  // the granularity

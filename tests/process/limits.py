@@ -19,7 +19,7 @@ from program import PATHS, Case, must_load_the_library
 MIB = 1 << 20
 LIMIT = 1 << 30
 PAGE = 2 * MIB
-POOL = 32 * MIB  # a driver's pool may reserve so much at once
+POOL = 32 * MIB  # the step by which a driver's pool may grow
 OOM = 2
 NOT_SUPPORTED = 801
 ALL = f"limit_all:{LIMIT},decay:1"
