@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The device memory of several GPUs, watched by a process of its own: NVML does not survive a fork, and NCCL uses it, too.
 
-  with Watch(range(4)) as watch: ...; most, now = watch.read()   # MiB above what was in use at the start, of each
+  with Watch(range(4)) as watch: ...; most, now = watch.read()   # MiB above what was in use at the start, of each;
+                                                                 # the most since the reading before
 """
 import json
 import os
@@ -50,6 +51,7 @@ def main():
             if not sys.stdin.readline():
                 return
             print(json.dumps([most, now]), flush=True)
+            most = now
 
 
 if __name__ == "__main__":

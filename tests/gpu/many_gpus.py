@@ -343,8 +343,8 @@ def rests(part, name, ranks, pids):
     part.say(code == 0 and all(fall >= ENOUGH * each for fall, each in zip(falls, held)), f"{name}_sleep",
              f"fell by {falls} MiB of {held} in {took:.1f} s: {' | '.join(text.splitlines()[:2])}")
     # What was cached was freed: only what sleeps returns.
-    sleeping = dict(re.findall(r"^(\d+): (\d+) MiB asleep", text, re.M))
-    slept = [int(sleeping.get(pid, 0)) for pid in pids]
+    sleeping = {int(pid): int(mib) for pid, mib in re.findall(r"^(\d+): (\d+) MiB asleep", text, re.M)}
+    slept = [sleeping.get(pid, 0) for pid in pids]
     half = pids[:part.gpus // 2]
     code, text = asked(part, "wake", *half)
     back = [now - before for now, before in zip(used_mib(part), asleep)]

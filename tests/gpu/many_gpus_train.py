@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: MIT
 """GPT-2 on all GPUs with random sequence lengths (train_parallel.py), by DDP and by FSDP: with PyTorch's own cache, with
-expandable segments, and with custash in the cache's place. Rounds in turn, each of new processes, with a seed of its own.
+expandable segments, and with custash in the cache's place. The jobs stay, and train in turn, --steps in each round.
 
   many_gpus_train.py --build build [--ways ddp fsdp] [--only SETTING...] [--rounds 10] [--minutes 8] [--json FILE]
 
-Prints for each run the mean ms of a step, the most that a GPU held at its peak, and all GPUs' MiB at the end. Then a table: medians, ranges,
-and in how many rounds a setting was above PyTorch's own cache. Exit 1 where a run failed, 77 without the GPUs.
+Round 0 warms up. Prints for each later round the mean ms of a step and the MiB that the fullest GPU held of the job, at most and at the
+end. Then a table: medians, ranges, the median of the rounds' ratios to PyTorch's own cache and its 95 % interval (of the signed-rank
+test), and in how many rounds a setting was above. Exit 1 where a run failed, 77 without the GPUs.
+
+While a job trains, the others hold what they held: what PyTorch's caches hold is known to PyTorch, and the rest belongs to custash, which
+may release memory meanwhile. As each job trains only a part of the time, custash's `decay` is longer by as much.
 """
 import argparse
 import json
+import math
 import os
 import queue
 import signal
@@ -20,6 +25,7 @@ import threading
 import time
 
 from coverage_programs import show
+from paired import interval
 from same_frameworks import gpu_count, installed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,9 +35,9 @@ SETTINGS = {
     "own": (False, {}),
     "expandable": (False, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "custash": (True, NO_CACHE),
-    "whole": (True, {"CUSTASH_CONF": "backing:whole", **NO_CACHE}),
 }
-RUN_S = 45  # for one run at most
+RUN_S = 90  # for one round of a job at most
+DECAY_S = 10  # custash's own
 START_S = 120
 MEASURES = {"ms": "a step, ms", "peak": "peak, MiB", "end": "end, MiB"}
 
@@ -41,18 +47,18 @@ class Failed(Exception):
 
 
 class Server:
-    """train_parallel.py --serve: it has imported PyTorch, and trains once for each request."""
+    """train_parallel.py --serve: it has imported PyTorch, and trains for each request."""
 
-    def __init__(self, setting, args, start="fork"):
+    def __init__(self, way, setting, args):
         custash, more = SETTINGS[setting]
         env = {key: value for key, value in os.environ.items() if not key.startswith(("CUSTASH", "PYTORCH_", "LD_PRELOAD"))}
         env.update(CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONDONTWRITEBYTECODE="1", PYTHONUNBUFFERED="1", **more)
         if custash:
-            env["LD_PRELOAD"] = f"{args.build}/interpose/libcustash.so"
+            env.update(LD_PRELOAD=f"{args.build}/interpose/libcustash.so", CUSTASH_CONF=f"decay:{DECAY_S * len(args.only)}")
         self.errors = tempfile.TemporaryFile("w+", encoding="utf-8")
-        self.child = subprocess.Popen([sys.executable, *args.program, "--serve", "--gpus", str(args.gpus), "--steps", str(args.steps),
-                                       "--lengths", args.lengths, "--start", start, *args.more], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                      stderr=self.errors, text=True, start_new_session=True)
+        self.child = subprocess.Popen([sys.executable, *args.program, "--serve", "--way", way, "--gpus", str(args.gpus), "--steps",
+                                       str(args.steps), "--lengths", args.lengths, "--start", "fork", *args.more], env=env,
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, start_new_session=True)
         self.lines = queue.Queue()
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -74,8 +80,8 @@ class Server:
             if line.startswith(begins):
                 return line
 
-    def train(self, way, seed):
-        self.child.stdin.write(f"{way} {seed}\n")
+    def train(self, seed):
+        self.child.stdin.write(f"{seed}\n")
         self.child.stdin.flush()
         return json.loads(self.hear("{", RUN_S))
 
@@ -91,24 +97,41 @@ class Server:
         self.child.wait()
 
 
-def measured(run):
-    """What a run is judged by."""
-    known = None not in run["device_mib"] and run["device_mib"]
-    return {"ms": run["step_ms_mean"], "peak": max(run["device_mib"]) if known else 0, "end": max(run["end_mib"]) if known else 0}
+class Held:
+    """The MiB that each job holds of each GPU."""
+
+    def __init__(self):
+        self.first, self.besides, self.now = None, {}, {}
+
+    def of(self, setting, run):
+        """(at most, at the end) of the fullest GPU in this round; 0 if NVML does not know."""
+        if None in run["start_mib"] or not run["start_mib"]:
+            return 0, 0
+        self.first = self.first or run["start_mib"]
+        most, end = ([then + each - first for then, each, first in zip(run["start_mib"], run[what], self.first)] for what in ("device_mib", "end_mib"))
+        others = [sum(each) for each in zip(*self.now.values())] or [0] * len(end)
+        if SETTINGS[setting][0]:  # custash: all that is not the others'
+            return max(a - b for a, b in zip(most, others)), max(a - b for a, b in zip(end, others))
+        cached = run["reserved_mib"]
+        if setting not in self.besides:  # contexts, modules, and what NCCL maps
+            self.besides[setting] = [each - other - now for each, other, (_, now) in zip(end, others, cached)]
+        self.now[setting] = [more + now for more, (_, now) in zip(self.besides[setting], cached)]
+        return max(more + most for more, (most, _) in zip(self.besides[setting], cached)), max(self.now[setting])
 
 
 def table(runs, way):
-    """Rows of medians, ranges and comparisons with the first setting, for the rounds in which both ran."""
+    """Rows of medians, ranges and comparisons with the first setting."""
     first = next(iter(SETTINGS))
     rows = []
     for setting, mine in runs[way].items():
         row = [setting, str(len(mine))]
         for measure in MEASURES:
-            values = [measured(run)[measure] for run in mine.values()]
+            values = [run[measure] for run in mine.values()]
             row += [f"{statistics.median(values):.1f}", f"{min(values):.1f}-{max(values):.1f}"] if values else ["-", "-"]
-            both = [(measured(mine[seed])[measure], measured(theirs)[measure]) for seed, theirs in runs[way].get(first, {}).items() if seed in mine]
-            ratios = [ours / theirs for ours, theirs in both if theirs]
-            row.append(f"{statistics.median(ratios):.3f}, {sum(ratio > 1 for ratio in ratios)} of {len(ratios)}" if ratios and setting != first else "")
+            theirs = runs[way].get(first, {})
+            logs = [math.log(mine[seed][measure] / theirs[seed][measure]) for seed in mine if seed in theirs and theirs[seed][measure]]
+            row.append("{:.3f} ({:.3f}-{:.3f})".format(*map(math.exp, interval(logs))) + f", {sum(each > 0 for each in logs)} of {len(logs)}"
+                       if logs and setting != first else "")
         rows.append(row)
     return rows
 
@@ -129,8 +152,8 @@ def main():
     parser.add_argument("--ways", nargs="*", choices=("ddp", "fsdp"), default=["ddp", "fsdp"])
     parser.add_argument("--only", nargs="*", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--minutes", type=float, default=8, help="no run begins later")
-    parser.add_argument("--first-seed", type=int, default=1, help="a later call goes on with other lengths")
+    parser.add_argument("--minutes", type=float, default=8, help="no run begins later; the ways share it")
+    parser.add_argument("--first-seed", type=int, default=1, help="another call takes other lengths")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--lengths", choices=("same", "own"), default="same")
     parser.add_argument("--json", help="write all runs here")
@@ -141,42 +164,44 @@ def main():
     if args.gpus < 2 or not installed("torch"):
         print(f"skip: there are {args.gpus} GPUs" if args.gpus < 2 else "skip: PyTorch is not installed")
         return 77
-    until = time.monotonic() + 60 * args.minutes
-    servers = {setting: Server(setting, args) for setting in args.only}
     runs = {way: {setting: {} for setting in args.only} for way in args.ways}
-    failed = 0
-    turns = [(seed, way, (args.only * 2)[seed % len(args.only):][:len(args.only)])
-             for seed in range(args.first_seed, args.first_seed + args.rounds) for way in args.ways]
-    try:
-        for server in servers.values():
-            server.hear("ready", START_S)
-        for seed, way, setting in ((seed, way, setting) for seed, way, order in turns for setting in order):
-            if time.monotonic() > until or failed > 5:
-                break
-            try:
-                run = runs[way][setting][seed] = servers[setting].train(way, seed)
-                print(f"round {seed} {way} {setting}: {run['step_ms_mean']:.1f} ms, peak {measured(run)['peak']:.0f} MiB, "
-                      f"end {run['end_mib']}, {run['seconds']} s", flush=True)
-            except (Failed, OSError, ValueError) as why:
-                failed += 1
-                print(f"FAIL round {seed} {way} {setting}: {why}", flush=True)
-                servers[setting].end()
-                servers[setting] = Server(setting, args, "spawn")  # slower, and surely right
-                servers[setting].hear("ready", START_S)
-            if args.json:
-                with open(args.json, "w", encoding="utf-8") as out:
-                    json.dump({"gpus": args.gpus, "steps": args.steps, "lengths": args.lengths, "runs": runs}, out)
-    except Failed as why:
-        failed += 1
-        print(f"FAIL {why}", flush=True)
-    finally:
-        for server in servers.values():
-            server.end()
+    minutes = args.minutes / len(args.ways)
+    failed = sum(not rounds(way, runs, args, time.monotonic() + 60 * minutes) for way in args.ways)
     for way in args.ways:
         print(f"{way}, {args.gpus} GPUs, {args.steps} steps, {args.lengths} lengths; losses differ by {losses_agree(runs, way):.4f} at most")
         titles = [word for title in MEASURES.values() for word in (title, "range", "to own; above")]
         show(["", "rounds", *titles], table(runs, way))
     return 1 if failed else 0
+
+
+def rounds(way, runs, args, until):
+    """All rounds of one way, into `runs`: whether all answered."""
+    servers = {setting: Server(way, setting, args) for setting in args.only}
+    held = Held()
+    try:
+        for server in servers.values():
+            server.hear("ready", START_S)
+        for seed in range(args.first_seed - 1, args.first_seed + args.rounds):
+            turns = args.only[seed % len(args.only):] + args.only[:seed % len(args.only)] if seed >= args.first_seed else args.only
+            for setting in turns:
+                if time.monotonic() > until:
+                    return True
+                run = servers[setting].train(seed)  # the others rest
+                peak, end = held.of(setting, run)
+                run.update(ms=run["step_ms_mean"], peak=peak, end=end)
+                print(f"round {seed} {way} {setting}: {run['ms']:.1f} ms, peak {peak:.0f} MiB, end {end:.0f}, {run['seconds']} s", flush=True)
+                if seed >= args.first_seed:
+                    runs[way][setting][seed] = run
+            if args.json:
+                with open(args.json, "w", encoding="utf-8") as out:
+                    json.dump({"gpus": args.gpus, "steps": args.steps, "lengths": args.lengths, "runs": runs}, out)
+        return True
+    except (Failed, OSError, ValueError) as why:
+        print(f"FAIL {way}: {why}", flush=True)
+        return False
+    finally:
+        for server in servers.values():
+            server.end()
 
 
 if __name__ == "__main__":

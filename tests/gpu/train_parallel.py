@@ -9,8 +9,8 @@ device memory at its peak and at the end, above the level at the start, by NVML.
 An ordinary PyTorch program for `custash compare` and `tools/bench --programs`. With three or more GPUs, sums come in an order
 of NCCL's choice. So losses are equal to its rounding only, and are printed with four digits. Exit 77 without the GPUs.
 
-With --serve it trains once for each line on standard input, `WAY SEED`, in new processes, and answers with one line. With
---start fork, they need not import PyTorch.
+With --serve it trains --steps more for each line on standard input, a seed of lengths and tokens, and answers with one line. The
+first line starts the processes. With --start fork, they need not import PyTorch.
 """
 import argparse
 import json
@@ -34,7 +34,6 @@ from same_frameworks import gpu_count
 from train_gpt2 import VOCABULARY, WARM_UP_STEPS, Gpt2, Layer, start_deterministic
 
 SHORTEST, LONGEST = 128, 1023  # of a sequence
-PATIENCE_S = 60  # for the parent to read the memory that is held at the end
 
 
 def options():
@@ -47,7 +46,7 @@ def options():
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--serve", action="store_true", help="train once for each line on standard input")
+    parser.add_argument("--serve", action="store_true", help="train once more for each line on standard input")
     parser.add_argument("--start", choices=("fork", "spawn"), default="spawn", help="how the processes start")
     parser.add_argument("--cpu", action="store_true", help="without GPUs, to see that it works")
     return parser.parse_args()
@@ -64,19 +63,13 @@ def spread(model, way, device):
     return fully_shard(model)
 
 
-def work(rank, args, meeting, results, ended, read):
-    """One process: its GPU has the number `rank`. `ended` counts those at their end; `read`: their memory was read."""
-    device = torch.device("cpu") if args.cpu else torch.device("cuda", rank)
-    if not args.cpu:
-        torch.cuda.set_device(device)
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // args.gpus))
-    dist.init_process_group("gloo" if args.cpu else "nccl", init_method=f"file://{meeting}", rank=rank, world_size=args.gpus)
-    start_deterministic(args.seed)
-    model = spread(Gpt2(args.layers, args.width).to(device), args.way, device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    lengths = random.Random(args.seed if args.lengths == "same" else f"{args.seed}/{rank}")
-    tokens = torch.Generator().manual_seed(args.seed + rank)
+def steps_of(args, rank, device, model, optimizer, seed):
+    """Some steps of one process: what it found."""
+    lengths = random.Random(seed if args.lengths == "same" else f"{seed}/{rank}")
+    tokens = torch.Generator().manual_seed(seed + rank)
     losses, step_ms = [], []
+    if not args.cpu:
+        torch.cuda.reset_peak_memory_stats()
     for _ in range(args.steps):
         length = lengths.randint(SHORTEST, LONGEST if not args.cpu else 2 * SHORTEST)
         ids = torch.randint(VOCABULARY, (args.batch, length + 1), generator=tokens)
@@ -92,35 +85,53 @@ def work(rank, args, meeting, results, ended, read):
         losses.append(f"{mean.item() / args.gpus:.4f}")
         step_ms.append((time.perf_counter() - start) * 1000)
     dist.barrier()
-    with ended.get_lock():
-        ended.value += 1
-    read.wait(PATIENCE_S)
+    reserved = (0, 0) if args.cpu else (torch.cuda.max_memory_reserved(), torch.cuda.memory_reserved())
+    return {"losses": losses, "step_ms": [round(each, 2) for each in step_ms], "reserved_mib": [each / 2**20 for each in reserved]}
+
+
+def work(rank, args, meeting, asked):
+    """One process: its GPU has the number `rank`. Trains for each seed that it is asked for."""
+    device = torch.device("cpu") if args.cpu else torch.device("cuda", rank)
+    if not args.cpu:
+        torch.cuda.set_device(device)
+    torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // args.gpus))
+    dist.init_process_group("gloo" if args.cpu else "nccl", init_method=f"file://{meeting}", rank=rank, world_size=args.gpus)
+    start_deterministic(args.seed)
+    model = spread(Gpt2(args.layers, args.width).to(device), args.way, device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    while (seed := asked[rank].recv()) is not None:
+        asked[rank].send(steps_of(args, rank, device, model, optimizer, seed))
     dist.destroy_process_group()
-    with open(os.path.join(results, str(rank)), "w", encoding="utf-8") as file:
-        json.dump({"losses": losses, "step_ms": [round(each, 2) for each in step_ms]}, file)
 
 
-def train(args):
-    """All processes, from their start to their end: what is printed."""
+def trained(args, seeds):
+    """Starts all processes, yields for each seed what is printed, and ends them."""
     context = mp.get_context(args.start)
-    ended, read, at_end, most = context.Value("i", 0), context.Event(), [], []
-    start = time.perf_counter()
+    ours, theirs = zip(*(context.Pipe() for _ in range(args.gpus)))
+    running = None
     with tempfile.TemporaryDirectory() as folder, Watch([] if args.cpu else range(args.gpus)) as watch:
-        running = mp.start_processes(work, args=(args, os.path.join(folder, "meeting"), folder, ended, read), nprocs=args.gpus,
-                                     join=False, start_method=args.start)
-        while not running.join(timeout=0.05):
-            if not read.is_set() and ended.value == args.gpus:
-                most, at_end = watch.read()
-                read.set()
-        found = []
-        for rank in range(args.gpus):
-            with open(os.path.join(folder, str(rank)), encoding="utf-8") as file:
-                found.append(json.load(file))
-    steps = found[0]["step_ms"]
-    return {"way": args.way, "gpus": args.gpus, "seed": args.seed, "losses": found[0]["losses"], "step_ms": steps,
-            "step_ms_median": statistics.median(steps[min(WARM_UP_STEPS, len(steps) - 1):]),
-            "step_ms_mean": round(statistics.mean(steps[min(WARM_UP_STEPS, len(steps) - 1):]), 3),
-            "device_mib": most, "end_mib": at_end, "seconds": round(time.perf_counter() - start, 1)}
+        for seed in seeds:
+            start = time.perf_counter()
+            if not running:
+                running = mp.start_processes(work, args=(args, os.path.join(folder, "meeting"), theirs), nprocs=args.gpus, join=False,
+                                             start_method=args.start)
+            watch.read()  # the peak is of these steps
+            for each in ours:
+                each.send(seed)
+            while not all(each.poll(0.05) for each in ours):
+                running.join(timeout=0)  # raises what a process raised
+            found = [each.recv() for each in ours]
+            most, at_end = watch.read()
+            steps = found[0]["step_ms"]
+            after_warm_up = steps[min(WARM_UP_STEPS, len(steps) - 1):]
+            yield {"way": args.way, "gpus": args.gpus, "seed": seed, "losses": found[0]["losses"], "step_ms": steps,
+                   "step_ms_median": statistics.median(after_warm_up), "step_ms_mean": round(statistics.mean(after_warm_up), 3),
+                   "start_mib": watch.start, "device_mib": most, "end_mib": at_end, "reserved_mib": [each["reserved_mib"] for each in found],
+                   "seconds": round(time.perf_counter() - start, 1)}
+        for each in ours:
+            each.send(None)
+        while running and not running.join():
+            pass
 
 
 def main():
@@ -132,13 +143,12 @@ def main():
         return 77
     if args.serve:
         print("ready", flush=True)
-        for line in sys.stdin:
-            args.way, args.seed = line.split()[0], int(line.split()[1])
-            print(json.dumps(train(args)), flush=True)
+        for found in trained(args, (int(line) for line in sys.stdin)):
+            print(json.dumps(found), flush=True)
         return 0
-    found = train(args)
-    print(f"losses {' '.join(found['losses'][::10])}")
-    print(json.dumps(found))
+    for found in trained(args, [args.seed]):
+        print(f"losses {' '.join(found['losses'][::10])}")
+        print(json.dumps(found))
     return 0
 
 
