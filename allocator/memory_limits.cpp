@@ -27,11 +27,13 @@ void MemoryLimits::apply_options(int device) {
   const SizeLimit& all = named == config_.limit_of.end() ? config_.limit_all : named->second;
   if (!all.any() || quota.limited()) return;
   const Bytes limit = bytes_of(all, device);
-  const bool shares = !config_.limit_group.empty() && groups_.join != nullptr;
-  const std::string identity = shares ? groups_.identity(device) : "";
+  const bool shares = !config_.limit_group.empty() && calls_.join != nullptr;
+  const std::string identity = shares ? calls_.identity(device) : "";
   Lock lock(mutex_);
   if (quota.limited()) return;
-  quota.begin(limit, shares ? groups_.join(config_.limit_group, identity) : Quota::Group{});
+  quota.begin(limit,
+              shares ? calls_.join(config_.limit_group, identity) : Quota::Group{},
+              {calls_.refresh, device});
 }
 
 std::string MemoryLimits::describe(int device) {

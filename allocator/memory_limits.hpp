@@ -23,13 +23,15 @@ class MemoryLimits {
   // Sets the limits that the options name, unless there are some: a limit set by a call stays.
   void apply_options(int device);
 
-  // Who joins limit_group on a device, of which `identity` makes a driver call.
-  struct Groups {
+  // Who joins limit_group on a device, of which `identity` makes a driver call, and what
+  // measures before a charge.
+  struct QuotaCalls {
     std::string (*identity)(CUdevice device) = nullptr;
     Quota::Group (*join)(const std::string& group, const std::string& device) = nullptr;
+    void (*refresh)(int device) noexcept = nullptr;
   };
 
-  void set_groups(const Groups& groups) { groups_ = groups; }
+  void set_quota_calls(const QuotaCalls& calls) { calls_ = calls; }
 
   // Who holds what of limit_all.
   std::string describe(int device);
@@ -52,7 +54,7 @@ class MemoryLimits {
 
   Bytes bytes_of(const SizeLimit& limit, int device) const;
 
-  Groups groups_;  // set before the first allocation
+  QuotaCalls calls_;  // set before the first allocation
   const Driver& driver_;
   const Config& config_;
   std::array<DeviceBudget, 64> budgets_;  // devices beyond share the last

@@ -290,7 +290,7 @@ State build() {
   Sleep(core).set_store(store);
   Sleep(core).set_mapped(handle_table());
   DeepTrim(core).serve_requests();
-  core.limits().set_groups({neighbours::uuid_of, limit_group::join});
+  core.limits().set_quota_calls({neighbours::uuid_of, limit_group::join, charges::refresh});
   if (charges::counts(core)) core.limits().add_oom_hook(charges::measure_again, &core);
   service::tick_with(tick);
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);

@@ -36,9 +36,16 @@ class Quota {
     void (*free_shares_of_the_dead)(std::span<QuotaShare> shares) = nullptr;
   };
 
+  // Finds what is not charged, before each charge. No lock is held.
+  struct Measure {
+    void (*refresh)(int device) noexcept;
+    int device;
+  };
+
   // Once, before the first call is charged. Without a group the process is alone.
-  void begin(Bytes limit, const Group& group) {
+  void begin(Bytes limit, const Group& group, const Measure& measure = {}) {
     if (group.own != nullptr) group_ = group;
+    measure_ = measure;
     limit_.store(limit);
   }
 
@@ -51,6 +58,7 @@ class Quota {
   // Before memory is requested. False where that would exceed the limit.
   bool take(Bytes bytes) {
     if (!limited()) return true;
+    if (measure_.refresh != nullptr) measure_.refresh(measure_.device);
     bool dead_are_gone = !shared();
     for (int tries = 0; tries < kTries; ++tries) {
       if (bytes > room()) {
@@ -79,11 +87,14 @@ class Quota {
     group_.own->charged.fetch_sub(bytes);
   }
 
-  // The process was found to use `bytes` in all, since `charged` was read.
-  void measured(Bytes bytes, Bytes charged) {
+  // What is not charged of `bytes`, which the process was found to use since `charged` was
+  // read. Less by what is charged for calls that have yet to allocate.
+  [[nodiscard]] Bytes beyond(Bytes bytes, Bytes charged) const {
     const Bytes known = std::max(charged, group_.own->charged.load());
-    group_.own->found.store(bytes - std::min(bytes, known));
+    return bytes - std::min(bytes, known);
   }
+
+  void set_found(Bytes bytes) { group_.own->found.store(bytes); }
 
   [[nodiscard]] Bytes room() const {
     return limited() ? limit() - std::min(limit(), used()) : ~0ULL;
@@ -104,6 +115,7 @@ class Quota {
 
   QuotaShare alone_{};
   Group group_{{&alone_, 1}, &alone_, nullptr};
+  Measure measure_{};
   std::atomic<Bytes> limit_{~0ULL};
 };
 

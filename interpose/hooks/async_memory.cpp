@@ -187,7 +187,6 @@ CUresult pass_on(passed::Kind kind,
     const DeviceScope scope(*core, stream);
     CUdevice device = charges::current_device();
     if (pool == nullptr) (void)real::current_pool(device, &pool);
-    charges::refresh(*core);
     result = charges::around_pool(*core, pool, bytes, call);
   } else {
     result = call();

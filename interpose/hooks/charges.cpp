@@ -13,16 +13,36 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
+
+#include <unistd.h>
 
 namespace custash::charges {
 namespace {
 
-constexpr std::size_t kDevices = 64;
 constexpr Nanoseconds kFresh = 50'000'000;
+constexpr Nanoseconds kWindow = 1'000'000'000;
 
-// Order: none, they say when to measure.
-constinit std::array<std::atomic<Nanoseconds>, kDevices> measured_at{};
+// What was found of a device. One thread measures, and those that come meanwhile wait for it:
+// what they charge is not allocated yet, and would be taken from what is found. So would calls
+// that are under way, so the most of one or two seconds counts.
+struct Measuring {
+  std::atomic<bool> busy{false};
+  std::atomic<Nanoseconds> at{0};
+  std::atomic<std::uint64_t> changes{~0ULL};  // that were known then
+  // Of the thread that measures.
+  Nanoseconds window = 0;  // began at
+  Bytes most = 0;          // in this window
+  Bytes most_before = 0;   // in the one before
+};
+
+constinit std::array<Measuring, 64> measurings{};
+constinit std::atomic<std::uint64_t> unseen_changes{0};
+
+Measuring& measuring(int device) {
+  return measurings[static_cast<std::size_t>(device) % measurings.size()];
+}
 
 struct PoolCharge {
   CUdevice device = -1;
@@ -125,11 +145,37 @@ Bytes pool_step(Bytes bytes) {
   return align_up(bytes, 32_MiB);
 }
 
-void measure(Allocator& core, CUdevice device) {
+void measure_alone(Allocator& core, CUdevice device, Measuring& its) {
   Quota& quota = core.limits().budget(device).quota();
-  const Bytes before = quota.own().charged.load();
-  if (const auto used = nvml::used_here(device)) quota.measured(*used, before);
-  measured_at[static_cast<std::size_t>(device) % kDevices].store(core.driver().now());
+  const std::uint64_t changes = unseen_changes.load();
+  const Bytes charged = quota.own().charged.load();
+  const std::optional<Bytes> used = nvml::used_here(device);
+  const Nanoseconds now = core.driver().now();
+  if (used) {
+    const bool again = its.changes.load() == changes;  // else what was found may be gone
+    if (!again || now - its.window > kWindow) {
+      its.most_before = again && now - its.window <= 2 * kWindow ? its.most : 0;
+      its.most = 0;
+      its.window = now;
+    }
+    its.most = std::max(its.most, quota.beyond(*used, charged));
+    quota.set_found(std::max(its.most, its.most_before));
+  }
+  its.changes.store(changes);
+  its.at.store(now);
+}
+
+void measure(Allocator& core, CUdevice device) {
+  constexpr int kTries = 1000;
+  constexpr useconds_t kPause = 100;
+  Measuring& its = measuring(device);
+  if (!its.busy.exchange(true)) {
+    quietly([&] { measure_alone(core, device, its); });
+    its.busy.store(false);
+  } else {
+    for (int tries = 0; its.busy.load() && tries < kTries; ++tries)
+      usleep(kPause);
+  }
 }
 
 }  // namespace
@@ -138,7 +184,6 @@ bool take(passed::Kind kind, CUdevice device, Bytes bytes) noexcept {
   Allocator* const core = process::core();
   DeviceBudget* const budget = budget_of(core, kind, device);
   if (budget == nullptr) return true;
-  refresh(*core);
   const Bytes charge = rounded(bytes);
   const auto took = [&] { return try_take(*budget, kind, charge); };
   if (took()) return true;
@@ -180,21 +225,16 @@ CUdevice current_device() noexcept {
 }
 
 void changes_unseen() noexcept {
-  for (auto& each : measured_at)
-    each.store(0, std::memory_order_relaxed);
+  unseen_changes.fetch_add(1);
 }
 
-void refresh(Allocator& core) noexcept {
-  if (!counts(core)) return;
-  const CUdevice device = current_device();
-  if (device < 0) return;
-  const Nanoseconds last =
-      measured_at[static_cast<std::size_t>(device) % kDevices].load(std::memory_order_relaxed);
-  if (last != 0 && core.driver().now() - last < kFresh) return;
-  quietly([&] {
-    core.limits().apply_options(device);
-    if (core.limits().budget(device).quota().limited()) measure(core, device);
-  });
+void refresh(int device) noexcept {
+  Allocator* const core = process::core();
+  if (core == nullptr || device < 0 || !core->limits().budget(device).quota().limited()) return;
+  const Measuring& its = measuring(device);
+  if (its.changes.load() != unseen_changes.load() ||
+      core->driver().now() - its.at.load() >= kFresh)
+    measure(*core, device);
 }
 
 int measure_again(int device, std::size_t, void* core) {

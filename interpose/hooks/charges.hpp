@@ -43,8 +43,8 @@ FreeMemory free_memory(Allocator& core, CUdevice device, const FreeMemory& real)
 
 // The call changes what is only measured.
 void changes_unseen() noexcept;
-// Before an allocation: measures, unless that was a moment ago.
-void refresh(Allocator& core) noexcept;
+// Measures, unless that was a moment ago. Without limit_all, nothing happens.
+void refresh(int device) noexcept;
 // Measures again, and returns whether there is more room now.
 int measure_again(int device, std::size_t bytes, void* core);
 

@@ -66,7 +66,6 @@ CUresult mem_alloc(Real<CUdeviceptr*, Count> real, NullStream, CUdeviceptr* out,
   Address address = 0;
   if (core->config().caching == Caching::Never && charges::counts(*core))
     return alloc_charged(*core, context, out, bytes);
-  charges::refresh(*core);
   const Status status = core->allocate(context, bytes, &address);
   *out = address;  // null where it failed, as the driver has it
   return status.code();

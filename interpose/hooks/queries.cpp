@@ -22,6 +22,7 @@ charges::FreeMemory charges::free_memory(Allocator& core,
                                          CUdevice device,
                                          const FreeMemory& real) {
   core.limits().apply_options(device);
+  refresh(device);
   // What neighbours would return counts, too, as they published it last.
   const Bytes cached = core.reclaimable(device);
   const Bytes ours = cached + neighbours::spare(core, device);

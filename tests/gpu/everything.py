@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
 PACKED = ("interpose/libcustash*.so", "tools/custash*", "tools/demos/bandwidth/bandwidth", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
-          "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/process/check_streams",
+          "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/process/check_streams", "tests/process/limits",
           "tests/demo/churn_*")
 AS_THEY_ARE = ("tests/gpu/check_streams_kernels",)
 # Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access. (entry_points runs out of

@@ -222,8 +222,8 @@ def torchs(path, how):
 # ---- The parent.
 
 class Judge:
-    def __init__(self, library):
-        self.library, self.failed, self.ran, self.said = library, 0, 0, {}
+    def __init__(self, library, folder):
+        self.library, self.folder, self.failed, self.ran, self.said = library, folder, 0, 0, {}
 
     def say(self, ok, name, what=""):
         self.ran += 1
@@ -268,7 +268,7 @@ class Judge:
         for how in ("native", "preloaded"):
             done = self.start(how, "--torchs", path, timeout=1500)
             results[how] = dict(re.findall(r"^(test_\w+ \(\S+\)).*? \.\.\. (ok|FAIL|ERROR|skipped)", done.stderr, re.M))
-            with open(f"torch_pools_{how}.txt", "w", encoding="utf-8") as file:
+            with open(f"{self.folder}/torch_pools_{how}.txt", "w", encoding="utf-8") as file:
                 file.write(done.stdout + done.stderr)
         passing = {name for name, result in results["native"].items() if result == "ok"}
         mine = {name for name in passing if results["preloaded"].get(name) == "ok"}
@@ -300,7 +300,7 @@ def main():
     if not torch.cuda.is_available():
         print("skip: no GPU")
         return 77
-    judge = Judge(args.library)
+    judge = Judge(args.library, os.path.dirname(args.json or "") or ".")
     for name in args.only:
         judge.part(name)
     if args.test_cuda and os.path.exists(args.test_cuda):

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -451,8 +452,9 @@ static int obey(char* line) {
     printf("%d %d\n", code, fd);
   } else if (!strcmp(word, "import_fd")) { /* PROCESS DESCRIPTOR BYTES */
     address handle = 0;
-    snprintf(text, sizeof text, "/proc/%u/fd/%llu", n, b);
-    const int fd = open(text, O_RDWR | O_CLOEXEC);
+    const int process = (int)syscall(SYS_pidfd_open, n, 0);
+    const int fd = (int)syscall(SYS_pidfd_getfd, process, (int)b, 0);
+    if (process >= 0) close(process);
     const int code = cuMemImportFromShareableHandle(&handle, (void*)(size_t)fd, 1);
     if (fd >= 0) close(fd);
     add(code, handle, (size_t)c);

@@ -30,14 +30,30 @@ TEST_CASE("quota: what is measured leaves less room, and may exceed the limit",
   Quota quota;
   quota.begin(kLimit, {});
   REQUIRE(quota.take(kLimit - kPiece));
-  quota.measured(kLimit - kPiece, kLimit - kPiece);
+  CHECK(quota.beyond(kLimit - kPiece, kLimit - kPiece) == 0);
   CHECK(quota.room() == kPiece);
-  quota.measured(kLimit, kLimit - kPiece);
+  CHECK(quota.beyond(kLimit, 0) == kPiece);
+  quota.set_found(kPiece);
   CHECK_FALSE(quota.take(1));
-  quota.measured(3 * kLimit, 0);
+  quota.set_found(2 * kLimit + kPiece);
   CHECK(quota.room() == 0);
   quota.give(kLimit - kPiece);
   CHECK_FALSE(quota.take(1));
+}
+
+TEST_CASE("quota: each charge, and none besides, asks for what is not charged",
+          "[unit][quota]") {
+  static int asked;
+  asked = 0;
+  Quota quota;
+  const Quota::Measure measure{[](int device) noexcept { asked += device; }, 3};
+  CHECK(quota.take(kPiece));
+  quota.begin(kLimit, {}, measure);
+  CHECK(asked == 0);
+  CHECK(quota.take(kPiece));
+  quota.give(kPiece);
+  CHECK_FALSE(quota.take(2 * kLimit));
+  CHECK(asked == 6);
 }
 
 TEST_CASE("quota: a budget takes both or none", "[unit][quota]") {
