@@ -25,8 +25,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GPU = ROOT / "tests/gpu"
 FORMAT = "custash figures 1"
 PARTS = ("threads", "stall", "pinned", "held", "training")
-WAYS = {"own cache": "PyTorch's own cache", "expandable segments": "expandable segments",
-        "cache off, bare": "no cache, without custash", "cache off, custash": "no cache, with custash"}
+WAYS = {"own": "PyTorch's own cache", "expandable": "expandable segments", "bare": "no cache, without custash",
+        "custash": "no cache, with custash"}
 THROUGH = {"custash": "custash", "driver": "cuMemAlloc", "pool": "cuMemAllocAsync", "PyTorch": "PyTorch's cache",
            "PyTorch expandable": "expandable segments"}
 PEERS = {"cub": "CUB's pool", "torch": "PyTorch's cache, from C++", "rmm": "RMM's pool"}
@@ -68,14 +68,15 @@ class Figures:
             self.add("stall", f"cudaFree, {report.HOW[how]}", int(size), "µs", float(free_us))
 
     def training(self, how):
-        if how == "bare":  # all ways in one turn
+        if how == "bare" or "training" in (picture for picture, *_ in self.rows):  # all ways and rounds in one turn
             return
-        command = [self.args.python, str(GPU / "compare_gpt2.py"), "--preload", str(self.bench.build / "interpose/libcustash.so"),
-                   "--steps", str(self.args.steps), "--repeats", "1", "--python", self.args.python]
-        for run in self.told(command):
-            if "step_ms_median" in run:
-                self.add("training", WAYS[run["mode"]], "a step", "ms", run["step_ms_median"])
-                self.add("training", WAYS[run["mode"]], "memory", "MiB", run["device_peak_mib"])
+        for ways in (["own", "expandable", "custash"], ["bare"]):
+            command = [self.args.python, str(GPU / "train_rounds.py"), "--build", str(self.bench.build), "--ways", "one", "--steps",
+                       str(self.args.steps), "--rounds", "12" if len(ways) > 1 else "3", "--minutes", "5", "--only", *ways]
+            for setting, rounds in (self.told(command) or {"runs": {"one": {}}})["runs"]["one"].items():
+                for run in rounds.values():
+                    self.add("training", WAYS[setting], "a step", "ms", run["ms"])
+                    self.add("training", WAYS[setting], "memory", "MiB", run["peak"])
 
     def held(self, how):
         if how == "bare":  # all ways in one turn
@@ -152,7 +153,7 @@ def arguments():
     parser.add_argument("--only", action="append", choices=PARTS, help="only this figure; may be repeated")
     parser.add_argument("--rounds", type=report.count, default=5, help="how often each way is measured (5)")
     parser.add_argument("--minutes", type=report.minutes, help="begin nothing after that time")
-    parser.add_argument("--steps", type=report.count, default=200, help="of the training (200)")
+    parser.add_argument("--steps", type=report.count, default=50, help="of the training, in each round (50)")
     parser.add_argument("--quick", action="store_true", help="short runs: to see that it works")
     parser.add_argument("--sim", action="store_true", help="over the simulated driver")
     parser.add_argument("--json", type=pathlib.Path, help="write every figure to this file")

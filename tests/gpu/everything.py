@@ -87,7 +87,7 @@ def parts(build, out):
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
         "many_gpus": (560, [script("gpu/many_gpus.py", "--build", build, "--json", f"{out}/many_gpus.json")]),
         "limit_matrix": (560, [script("gpu/limit_matrix.py", "--build", build, "--json", f"{out}/limit_matrix.json")]),
-        "many_gpus_train": (590, [script("gpu/many_gpus_train.py", "--build", build, "--json", f"{out}/many_gpus_train.json")]),
+        "train_rounds": (590, [script("gpu/train_rounds.py", "--build", build, "--json", f"{out}/train_rounds.json")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
         "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
         "museum": (400, [museum("museum"), museum("museum_others", "--right", "4"),
@@ -107,6 +107,7 @@ def parts(build, out):
         "sanitizer": (500, [["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "1", "--target-processes",
                                 "all", "env", f"LD_PRELOAD={library}", "CUSTASH_CONF=caching:always", f"{build}/tests/gpu/{name}", "--quick"]
                                for name in SANITIZED]),
+        "soak": (590, [[f"{ROOT}/tools/soak", "0.14", "--build", build, "--json", f"{out}/soak.json"]]),
         "stress": (200, [[f"{build}/tests/harness/harness_stress", "--minutes", "2"]]),
     }
 

@@ -11,7 +11,7 @@
   job         torchrun: a report and a row of `custash top` for each rank; all ranks sleep, half of them wake, all go on
   harness     the tests of the harness
 
-many_gpus_train.py compares memory and time of a training. Exit 1 where a check failed, 77 where all were skipped.
+train_rounds.py compares memory and time of a training. Exit 1 where a check failed, 77 where all were skipped.
 """
 import argparse
 import concurrent.futures

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Trains the GPT-2 of train_gpt2.py on several GPUs, one process each, by DistributedDataParallel or by FSDP, with sequence
-lengths drawn at random. Prints one line of JSON: the losses, ms of each step and their median, and for each GPU the
+"""Trains the GPT-2 of train_gpt2.py on several GPUs, one process each, by DistributedDataParallel or by FSDP, or on one, with
+sequence lengths drawn at random. Prints one line of JSON: the losses, ms of each step and their median, and for each GPU the
 device memory at its peak and at the end, above the level at the start, by NVML.
 
-  train_parallel.py [--way ddp|fsdp] [--gpus N] [--steps 60] [--lengths same|own]
+  train_parallel.py [--way ddp|fsdp|one] [--gpus N] [--steps 60] [--lengths same|own]
   train_parallel.py --serve [--start fork|spawn] ...
 
 An ordinary PyTorch program for `custash compare` and `tools/bench --programs`. With three or more GPUs, sums come in an order
@@ -38,7 +38,7 @@ SHORTEST, LONGEST = 128, 1023  # of a sequence
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--way", choices=("ddp", "fsdp"), default="ddp")
+    parser.add_argument("--way", choices=("ddp", "fsdp", "one"), default="ddp")
     parser.add_argument("--gpus", type=int, default=0, help="how many (all)")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batch", type=int, default=4, help="of each GPU")
@@ -54,6 +54,8 @@ def options():
 
 def spread(model, way, device):
     """The model over all processes; FSDP2 shards each layer by itself."""
+    if way == "one":
+        return model
     if way == "ddp":
         return torch.nn.parallel.DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device.index])
     from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
@@ -137,8 +139,8 @@ def trained(args, seeds):
 def main():
     args = options()
     there = 2 if args.cpu else gpu_count() if args.start == "fork" else torch.cuda.device_count()  # a fork must inherit neither CUDA nor NVML
-    args.gpus = args.gpus or there
-    if not 2 <= args.gpus <= there:
+    args.gpus = 1 if args.way == "one" else args.gpus or there
+    if not (1 if args.way == "one" else 2) <= args.gpus <= there:
         print(f"skip: there are {there} GPUs")
         return 77
     if args.serve:

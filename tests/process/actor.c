@@ -142,7 +142,7 @@ struct copy3 {
 #define POINTER(name, params) static int(*name) params;
 CALLS(POINTER)
 
-enum { MOST = 4096 };
+enum { MOST = 1 << 20 };
 
 static address memory[MOST];
 static size_t sizes[MOST];

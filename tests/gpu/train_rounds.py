@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""GPT-2 on all GPUs with random sequence lengths (train_parallel.py), by DDP and by FSDP: with PyTorch's own cache, with
-expandable segments, and with custash in the cache's place. The jobs stay, and train in turn, --steps in each round.
+"""GPT-2 with random sequence lengths (train_parallel.py), on all GPUs by DDP and by FSDP, or on one: with PyTorch's own cache, with
+expandable segments, and without a cache, under custash or not. The jobs stay, and train in turn, --steps in each round.
 
-  many_gpus_train.py --build build [--ways ddp fsdp] [--only SETTING...] [--rounds 10] [--minutes 8] [--json FILE]
+  train_rounds.py --build build [--ways ddp fsdp | one] [--only SETTING...] [--rounds 10] [--minutes 8] [--json FILE]
 
 Round 0 warms up. Prints for each later round the mean ms of a step and the MiB that the fullest GPU held of the job, at most and at the
 end. Then a table: medians, ranges, the median of the rounds' ratios to PyTorch's own cache and its 95 % interval (of the signed-rank
@@ -35,7 +35,9 @@ SETTINGS = {
     "own": (False, {}),
     "expandable": (False, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "custash": (True, NO_CACHE),
+    "bare": (False, NO_CACHE),
 }
+USUAL = ("own", "expandable", "custash")
 RUN_S = 90  # for one round of a job at most
 DECAY_S = 10  # custash's own
 START_S = 120
@@ -110,7 +112,7 @@ class Held:
         self.first = self.first or run["start_mib"]
         most, end = ([then + each - first for then, each, first in zip(run["start_mib"], run[what], self.first)] for what in ("device_mib", "end_mib"))
         others = [sum(each) for each in zip(*self.now.values())] or [0] * len(end)
-        if SETTINGS[setting][0]:  # custash: all that is not the others'
+        if SETTINGS[setting][1] == NO_CACHE:  # all that is not the others'
             return max(a - b for a, b in zip(most, others)), max(a - b for a, b in zip(end, others))
         cached = run["reserved_mib"]
         if setting not in self.besides:  # contexts, modules, and what NCCL maps
@@ -149,8 +151,9 @@ def losses_agree(runs, way):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", type=os.path.abspath)
-    parser.add_argument("--ways", nargs="*", choices=("ddp", "fsdp"), default=["ddp", "fsdp"])
-    parser.add_argument("--only", nargs="*", choices=list(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--ways", nargs="*", choices=("ddp", "fsdp", "one"), default=["ddp", "fsdp"])
+    parser.add_argument("--only", nargs="*", choices=list(SETTINGS), default=USUAL,
+                        help="one without PyTorch's cache at most, or its memory is not known")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--minutes", type=float, default=8, help="no run begins later; the ways share it")
     parser.add_argument("--first-seed", type=int, default=1, help="another call takes other lengths")
@@ -161,14 +164,14 @@ def main():
     parser.add_argument("--more", nargs=argparse.REMAINDER, default=[], help="for train_parallel.py")
     args = parser.parse_args()
     args.gpus = 2 if "--cpu" in args.more else gpu_count()
-    if args.gpus < 2 or not installed("torch"):
-        print(f"skip: there are {args.gpus} GPUs" if args.gpus < 2 else "skip: PyTorch is not installed")
+    if args.gpus < (1 if args.ways == ["one"] else 2) or not installed("torch"):
+        print("skip: PyTorch is not installed" if args.gpus else f"skip: there are {args.gpus} GPUs")
         return 77
     runs = {way: {setting: {} for setting in args.only} for way in args.ways}
     minutes = args.minutes / len(args.ways)
     failed = sum(not rounds(way, runs, args, time.monotonic() + 60 * minutes) for way in args.ways)
     for way in args.ways:
-        print(f"{way}, {args.gpus} GPUs, {args.steps} steps, {args.lengths} lengths; losses differ by {losses_agree(runs, way):.4f} at most")
+        print(f"{way}, {1 if way == 'one' else args.gpus} GPUs, {args.steps} steps, {args.lengths} lengths; losses differ by {losses_agree(runs, way):.4f} at most")
         titles = [word for title in MEASURES.values() for word in (title, "range", "to own; above")]
         show(["", "rounds", *titles], table(runs, way))
     return 1 if failed else 0
