@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs all tests for a GPU in parts, each within a time limit.
 
-The output of each part goes to a file, its last lines to the terminal. The exit status is 1 if a part failed, 77 if
-all were skipped.
+The output of each part goes to a file, its last lines to the terminal. results.json counts the programs of each part that
+passed, failed or were skipped, for tests/lint/evidence.py. The exit status is 1 if a part failed, 77 if all were skipped.
 
   everything.py [--build build] [--out FOLDER] [--only PART...] [--list]
   everything.py [--build build] --pack FOLDER
@@ -11,8 +11,11 @@ all were skipped.
 sources, with --build FOLDER.
 """
 import argparse
+import collections
 import glob
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,10 +120,40 @@ def has_gpu():
                                                                check=False).returncode == 0
 
 
+def about(build):
+    """The commit that is tested (a package names the one that it was built from), and the machine."""
+    named = f"{build}/commit"
+    if os.path.isfile(named):
+        with open(named, encoding="utf-8") as file:
+            commit = file.read().strip()
+    else:
+        commit = commit_of()
+    said = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True,
+                          check=True).stdout.strip().splitlines()
+    count = ("no", "one", "two", "three", "four")[len(said)] if len(said) < 5 else str(len(said))
+    name, _, driver = said[0].partition(", ")
+    return {"commit": commit, "machine": f"{count} {name}", "driver": driver}
+
+
+def commit_of():
+    """With changes that no commit has it ends in -dirty, which is no commit to evidence.py."""
+    return subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"], capture_output=True,
+                          text=True, check=False).stdout.strip()
+
+
+def counted(codes, log):
+    """What became of a part's programs, why it left out some checks, and the last line before its end."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("$ ", "exit "))]
+    skipped = collections.Counter(re.sub(r"^skip:? ", "", line) for line in lines if re.match(r"skip:? ", line))
+    return {"passed": codes.count(0), "failed": sum(code not in (0, SKIPPED) for code in codes), "skipped": skipped,
+            "said": (lines or [""])[-1]}
+
+
 def run(name, seconds, lines, out):
-    """The worst exit status of the command lines; they share the time."""
+    """The worst exit status of the command lines, which share the time, and their counts."""
     start = time.monotonic()
     worst = SKIPPED
+    codes = []
     with open(f"{out}/{name}.txt", "w", encoding="utf-8") as log:
         for line in lines:
             log.write(f"$ {' '.join(line)}\n")
@@ -130,16 +163,18 @@ def run(name, seconds, lines, out):
                                       timeout=max(1, seconds - (time.monotonic() - start))).returncode
             except subprocess.TimeoutExpired:
                 worst = f"not over after {seconds} s"
+                codes.append(worst)
                 break
             except FileNotFoundError as missing:
                 log.write(f"skip: {missing}\n")
                 code = SKIPPED
             log.write(f"exit {code}\n")
+            codes.append(code)
             worst = worst if code == SKIPPED else code if worst in (0, SKIPPED) else worst
     with open(f"{out}/{name}.txt", encoding="utf-8", errors="replace") as log:
-        tail = log.read().splitlines()[-12:]
-    print(f"== {name}: exit {worst}, {time.monotonic() - start:.0f} s", *tail, sep="\n    ", flush=True)
-    return worst
+        text = log.read()
+    print(f"== {name}: exit {worst}, {time.monotonic() - start:.0f} s", *text.splitlines()[-12:], sep="\n    ", flush=True)
+    return worst, counted(codes, text)
 
 
 def pack(build, folder):
@@ -158,6 +193,8 @@ def pack(build, folder):
     # And the peers of tools/bench that are found here, or in the Python that CUSTASH_TEST_PYTHON names.
     subprocess.run([sys.executable, f"{ROOT}/tests/bench/peers.py", f"{folder}/tests/bench",
                     os.environ.get("CUSTASH_TEST_PYTHON", sys.executable)], check=True)
+    with open(f"{folder}/commit", "w", encoding="utf-8") as file:
+        file.write(commit_of())
     size = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
     print(f"{size / 2**20:.0f} MiB in {folder}")
 
@@ -186,8 +223,15 @@ def main():
         print("skip: there is no GPU here")
         sys.exit(SKIPPED)
     os.makedirs(args.out, exist_ok=True)
-    codes = [run(name, seconds, lines, args.out) for name, (seconds, lines) in known.items()
-             if not args.only or name in args.only]
+    results = about(args.build) | {"suites": {}}
+    codes = []
+    for name, (seconds, lines) in known.items():
+        if args.only and name not in args.only:
+            continue
+        code, results["suites"][name] = run(name, seconds, lines, args.out)
+        codes.append(code)
+        with open(f"{args.out}/results.json", "w", encoding="utf-8") as file:  # what there is, should the rest be cut off
+            json.dump(results, file, indent=1)
     sys.exit(SKIPPED if all(code == SKIPPED for code in codes) else int(any(code not in (0, SKIPPED) for code in codes)))
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Links of pages, their anchors, and sources that they name, are there. docs/README.md lists every page, a folder's own README.md
-those of its folder. Every decision that the code cites exists. Pictures are as tools/pictures draws them."""
+those of its folder. docs/ has at most PAGES pages. Every decision that the code cites exists. Pictures are as tools/pictures draws them."""
 import functools
 import os
 import re
@@ -8,6 +8,8 @@ import subprocess
 
 from source import ROOT, files, finish, read
 
+# Beside the index, api.md, which a program writes, and the folders. A new page replaces another.
+PAGES = 20
 CITED = re.compile(r"\bdecisions? (\d\d)\b")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 NAMED = re.compile(r"`((?:allocator|pinned|interpose|tools|tests|docs)/[a-z0-9_./-]+[.]\w+)(?::\w+)?`")
@@ -46,6 +48,11 @@ def unlisted(pages, text):
     return problems
 
 
+def surplus(pages):
+    counted = [page for page in pages if re.fullmatch(r"docs/[^/]+", page) and page not in ("docs/README.md", "docs/api.md")]
+    return [f"docs/ has {len(counted)} pages, {PAGES} may be: merge two"] if len(counted) > PAGES else []
+
+
 def uncited(path, text, decisions):
     """A problem for each decision that a source cites and that has no page."""
     return [f"{path}: decision {number} has no page in docs/decisions"
@@ -57,6 +64,8 @@ def self_test():
     assert not unlisted([*index, "docs/a.md", "docs/d/01-x.md"], index.get)
     assert len(unlisted([*index, "docs/b.md", "docs/d/02-y.md", "docs/e/a.md"], index.get)) == 3
     assert unlisted(["docs/README.md", "docs/f/README.md"], index.get)
+    full = ["docs/README.md", "docs/api.md", "docs/d/01-x.md", "README.md"] + [f"docs/{number}.md" for number in range(PAGES)]
+    assert not surplus(full) and surplus([*full, "docs/more.md"])
     assert not uncited("a.hpp", "// decision 01", {"01"}) and uncited("a.hpp", "// decision 02", {"01"})
     there = {"docs/a.md", "README.md"}.__contains__
     problems_of = functools.partial(globals()["problems_of"], content={"docs/a.md": "# A `b`, c!\n", "README.md": "## z\n", "x.md": "# y"}.get)
@@ -73,7 +82,7 @@ def main():
     pages = files(ends=(".md",))
     problems = [p for path in pages
                 for p in problems_of(path, read(path), lambda name: os.path.exists(os.path.join(ROOT, name)), read)]
-    problems += unlisted(pages, read)
+    problems += unlisted(pages, read) + surplus(pages)
     decisions = {os.path.basename(page)[:2] for page in pages if page.startswith("docs/decisions/")}
     for path in files("allocator", "pinned", "interpose", "tests/sim", ends=(".cpp", ".hpp")):
         problems += uncited(path, read(path), decisions)

@@ -10,7 +10,7 @@ import sys
 from source import ROOT, files, finish, read
 
 COLUMNS = 100
-GENERATED = ("docs/options.md", "docs/api.md")
+GENERATED = ("docs/options.md", "docs/api.md", "docs/evidence.md")
 ITEM = re.compile(r"( *(?:[-*]|\d+\.) +)(.*)")
 # A word that would begin an item, a heading, a quotation or a table stays on its line.
 MARK = re.compile(r"(?:[-*+>|]|\d+[.)]|#+|---.*|\|.*)$")
