@@ -180,13 +180,6 @@ void Allocator::reset_peak_stats(int device) {
   state_->ended[device].reset_peaks();
 }
 
-bool Allocator::validate() {
-  bool valid = true;
-  for (ContextCache* cache : state_->all())
-    valid &= cache->report().validate();
-  return valid;
-}
-
 void Allocator::visit_samplers(void (*visit)(Sampler& sampler, const void* data),
                                const void* data) {
   visit_living(state_->all(), [&](ContextCache& cache) {

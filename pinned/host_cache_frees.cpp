@@ -175,10 +175,4 @@ void HostCache::reset_peak_stats() {
   stats_.reset_peaks();
 }
 
-bool HostCache::validate() {
-  Lock lock(mutex_);
-  return std::all_of(
-      pools_.begin(), pools_.end(), [](const auto& each) { return each->validate(); });
-}
-
 }  // namespace custash

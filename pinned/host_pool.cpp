@@ -163,19 +163,4 @@ const HostSegment* HostPool::segment_in(Address begin, Address end) const {
   return last.memory.end() > begin ? &last : nullptr;
 }
 
-bool HostPool::validate() const {
-  std::size_t in_limbo = 0;
-  bool right = arena_.validate() && arena_.segments().size() == segments_.size();
-  for (const auto& [base, segment] : segments_) {
-    for (const Block* block = segment.first; block != nullptr; block = block->next) {
-      right &= blocks_.contains(block->address) == (block->state != BlockState::Free);
-      in_limbo += std::size_t{block->state == BlockState::InLimbo};
-    }
-  }
-  each_in_limbo([&](const Block& block) {
-    right &= block.state == BlockState::InLimbo && in_limbo-- != 0;
-  });
-  return right && in_limbo == 0;
-}
-
 }  // namespace custash

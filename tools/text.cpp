@@ -47,6 +47,13 @@ std::string human(Bytes bytes) {
   return text;
 }
 
+std::string_view cut(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80)
+    --most;
+  return text.substr(0, most);
+}
+
 std::optional<Bytes> size_of(std::string_view text) {
   constexpr Bytes kMost = Bytes{1} << 44;
   const auto size = parse_size(text);

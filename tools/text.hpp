@@ -19,6 +19,9 @@ std::string json_string(std::string_view text);
 // "512 B", "1.50 GiB": three digits, as people read them.
 std::string human(Bytes bytes);
 
+// What remains of the first `most` bytes when no character is cut.
+std::string_view cut(std::string_view text, std::size_t most);
+
 // A size as all options take it (parse_size), up to 16 TiB; nullopt for anything else.
 std::optional<Bytes> size_of(std::string_view text);
 

@@ -64,10 +64,6 @@ void open_log(LogLevel level, WriteLine* write) {
   threshold.store(level, std::memory_order_release);
 }
 
-bool log_enabled(LogLevel level) {
-  return level != LogLevel::Off && level <= threshold.load(std::memory_order_relaxed);
-}
-
 void log(LogLevel level, std::string_view line) {
   if (level == LogLevel::Off || level > threshold.load(std::memory_order_acquire)) return;
   const CancellationOff off;

@@ -15,8 +15,6 @@ using WriteLine = void(std::string_view line);
 // Drops lines less urgent than `level` and passes the others to `write`.
 void open_log(LogLevel level, WriteLine* write);
 
-[[nodiscard]] bool log_enabled(LogLevel level);
-
 void log(LogLevel level, std::string_view line);
 
 }  // namespace custash

@@ -180,7 +180,7 @@ void SleepingPages::give_back(MappedMemory* mapped, SleepSums* sums) {
 void SleepingPages::give_back(MappedMemory& mapped, Sleeper& sleeper, SleepSums* sums) {
   const MappedRange& range = sleeper.range;
   if (core_.memory.unmap(range.address, range.size).ok()) {
-    mapped.left(range);  // before the driver may issue the number again
+    mapped.set_handle(range, 0);  // before the driver may issue the number again
     if (!range.released) core_.shared.deferred_unmaps.release(range.handle);
     bytes_.fetch_add(range.size);
     return;
@@ -291,7 +291,7 @@ Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* 
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.segment != nullptr) continue;
     if (each.range.released) core_.shared.deferred_unmaps.release(each.range.handle);
-    mapped->returned(each.range);
+    mapped->set_handle(each.range, each.range.handle);
     each.page.size = 0;  // the program's again, whatever becomes of our pages
   }
   for (;;) {

@@ -52,28 +52,6 @@ bool is_free_segment(const Segment& segment) {
          (only->state == BlockState::InLimbo || only->state == BlockState::Free);
 }
 
-bool is_consistent(const Segment& segment) {
-  Address at = segment.base;
-  Bytes mapped = 0;
-  std::size_t used = 0;
-  const Block* previous = nullptr;
-  for (const Block* block = segment.first; block != nullptr;
-       previous = block, block = block->next) {
-    if (block->address != at || block->size == 0 || block->previous != previous) return false;
-    if (block->segment != &segment) return false;
-    const bool mergeable = block->state == BlockState::Free || block->state == BlockState::Hole;
-    if (previous != nullptr && mergeable && previous->state == block->state) return false;
-    if (block->state == BlockState::Used && !block->entered) return false;
-    if (block->entered && segment.used.find(at) != block) return false;
-    if (block->entered) ++used;
-    if (block->state != BlockState::Hole && block->state != BlockState::Stale)
-      mapped += block->size;
-    at = block->end();
-  }
-  if (at != segment.base + segment.size || used != segment.used.size()) return false;
-  return mapped == segment.mapped;  // equal only when no thread is between plan and commit
-}
-
 }  // namespace
 
 Block* Arena::add_plain(Segment* segment, Bytes bytes) {
@@ -376,12 +354,6 @@ std::vector<Segment*> Arena::dissolve() {
     segment->owned = 0;
   }
   return std::exchange(segments_, {});
-}
-
-bool Arena::validate() const {
-  return std::all_of(segments_.begin(), segments_.end(), [&](const Segment* segment) {
-    return is_consistent(*segment);
-  });
 }
 
 }  // namespace custash

@@ -22,10 +22,6 @@ class PoolSet {
 
   void remove(std::size_t number) { words_[number / kBits] &= ~bit(number); }
 
-  [[nodiscard]] bool has(std::size_t number) const {
-    return (words_[number / kBits] & bit(number)) != 0;
-  }
-
   // The first from `number` on; none() where there is none.
   [[nodiscard]] std::size_t next(std::size_t number) const {
     for (std::size_t at = number / kBits; at < words_.size(); ++at) {

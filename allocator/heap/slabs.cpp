@@ -311,25 +311,4 @@ void SlabHeap::keep(const std::vector<Slab*>& slabs) {
   if (!slabs.empty()) KeptSlabs::all().keep(slabs);
 }
 
-bool SlabHeap::validate() const {
-  std::size_t listed = 0;
-  for (const auto& of : classes_) {
-    if (of == nullptr) continue;
-    listed += of->with_free.size();
-    std::size_t empties = 0;
-    for (const Slab* slab : of->slabs) {
-      std::uint32_t ready = 0;
-      for (auto i = slab->first; i != Slab::kNone; i = slab->blocks[i].next) {
-        if (slab->blocks[i].state != BlockState::Free || ++ready > slab->blocks.size())
-          return false;
-      }
-      if (ready + slab->taken != slab->blocks.size()) return false;
-      if (slab->listed != (ready != 0)) return false;
-      if (slab->taken == 0) ++empties;
-    }
-    if (empties != of->empties) return false;
-  }
-  return listed == listed_;
-}
-
 }  // namespace custash

@@ -30,9 +30,8 @@ class MappedMemory {
 
   // Those of the device that may leave now. Counts what stays.
   virtual std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) = 0;
-  // The driver has the memory of the range. / The range has memory again, by this handle.
-  virtual void left(const MappedRange& range) = 0;
-  virtual void returned(const MappedRange& range) = 0;
+  // The range's memory has this handle from now on; 0: none, the driver has the memory.
+  virtual void set_handle(const MappedRange& range, CUmemGenericAllocationHandle handle) = 0;
 };
 
 }  // namespace custash

@@ -235,16 +235,6 @@ void FenceLog::abandon(const Lock& lock) {
   fences_.clear();
 }
 
-bool FenceLog::validate(const Lock& lock) const {
-  mutex_.assert_held(lock);
-  Position last = passed();
-  for (const Fence& fence : fences_) {
-    if (fence.covers < last || fence.covers > submissions_.submitted()) return false;
-    last = fence.covers;
-  }
-  return true;
-}
-
 // ---- Waits on the host.
 
 Status FenceLog::wait_all() {

@@ -102,9 +102,4 @@ void Submissions::abandon(const Lock& lock) {
   active_count_.store(0);
 }
 
-bool Submissions::validate(const Lock& lock) const {
-  mutex_.assert_held(lock);
-  return active_count_.load() == active_.size();
-}
-
 }  // namespace custash

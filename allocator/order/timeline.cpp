@@ -142,12 +142,6 @@ void Timeline::reset_lock_after_fork() {
   host_work_.reset_lock_after_fork();
 }
 
-bool Timeline::validate() {
-  Lock lock(mutex_);
-  return fences_.validate(lock) && submissions_.validate(lock) &&
-         debt_.paid() <= submissions_.submitted();
-}
-
 // ---- Events on one stream alone: its free events, recorded at frees on it, and its tail,
 // recorded after its last submission.
 

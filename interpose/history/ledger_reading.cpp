@@ -123,10 +123,4 @@ history::Reading reading_of(Copy copy) {
   return out;
 }
 
-std::string text_of(const Copy& copy, TextPlace place) {
-  if (place.begin > copy.texts.size() || place.size > copy.texts.size() - place.begin)
-    return "";
-  return {copy.texts.data() + place.begin, place.size};
-}
-
 }  // namespace custash::ledger

@@ -33,6 +33,4 @@ Copy copy_of(Book& book, history::Events events);
 
 history::Reading reading_of(Copy copy);
 
-std::string text_of(const Copy& copy, TextPlace place);
-
 }  // namespace custash::ledger

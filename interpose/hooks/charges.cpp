@@ -5,10 +5,12 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
 #include "allocator/memory_limits.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/hook.hpp"
 #include "interpose/hooks/nvml.hpp"
 #include "interpose/process/quietly.hpp"
+#include "interpose/service/neighbours.hpp"
 
 #include <algorithm>
 #include <array>
@@ -298,6 +300,18 @@ void taken_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept {
     }
   }
   budget->quota().give(pool_step(bytes));
+}
+
+FreeMemory free_memory(Allocator& core, CUdevice device, const FreeMemory& real) {
+  core.limits().apply_options(device);
+  refresh(device);
+  // What neighbours would return counts, too, as they published it last.
+  const Bytes cached = core.reclaimable(device);
+  const Bytes ours = cached + neighbours::spare(core, device);
+  const Bytes free = real.free - std::min(real.free, Sleep(core).asleep_bytes(device));
+  const DeviceBudget& budget = core.limits().budget(device);
+  const Bytes size = std::min(real.total, budget.size());
+  return {std::min({free + ours, budget.room_with(cached), size}), size};
 }
 
 }  // namespace custash::charges

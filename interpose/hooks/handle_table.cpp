@@ -303,15 +303,7 @@ std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums
   return out;
 }
 
-void HandleTable::left(const MappedRange& range) {
-  move(range, 0);
-}
-
-void HandleTable::returned(const MappedRange& range) {
-  move(range, range.handle);
-}
-
-void HandleTable::move(const MappedRange& range, Number by_driver) {
+void HandleTable::set_handle(const MappedRange& range, Number by_driver) {
   quietly([&] {
     const RankedLock lock(mutex_);
     const auto mapping = mappings_.find(range.address);

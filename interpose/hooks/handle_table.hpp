@@ -86,8 +86,7 @@ class HandleTable final : public MappedMemory {
 
   // ---- MappedMemory.
   std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) override;
-  void left(const MappedRange& range) override;
-  void returned(const MappedRange& range) override;
+  void set_handle(const MappedRange& range, Number by_driver) override;
 
   void reset_lock_after_fork() { mutex_.reset_after_fork(); }
 
@@ -111,8 +110,6 @@ class HandleTable final : public MappedMemory {
   std::map<Address, Mapping>::iterator mapping_at(Address address) REQUIRES(mutex_);
   template <typename Visit>
   void each_mapping(Address address, Bytes bytes, Visit visit) REQUIRES(mutex_);
-  // The range's memory has this handle from now on; 0: none, it sleeps.
-  void move(const MappedRange& range, Number by_driver);
 
   RankedMutex mutex_{HookRank::Handles};
   std::map<Number, Handle> handles_ GUARDED_BY(mutex_);

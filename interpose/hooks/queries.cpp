@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Queries about memory, answered for blocks in place of segments. A block must look as if the
 // driver had allocated it alone, and cached memory as if it did not exist.
-#include "allocator/memory_limits.hpp"
-#include "allocator/sleep/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
@@ -12,27 +10,6 @@
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/real/real_driver.hpp"
-#include "interpose/service/neighbours.hpp"
-
-#include <algorithm>
-
-namespace custash {
-
-charges::FreeMemory charges::free_memory(Allocator& core,
-                                         CUdevice device,
-                                         const FreeMemory& real) {
-  core.limits().apply_options(device);
-  refresh(device);
-  // What neighbours would return counts, too, as they published it last.
-  const Bytes cached = core.reclaimable(device);
-  const Bytes ours = cached + neighbours::spare(core, device);
-  const Bytes free = real.free - std::min(real.free, Sleep(core).asleep_bytes(device));
-  const DeviceBudget& budget = core.limits().budget(device);
-  const Bytes size = std::min(real.total, budget.size());
-  return {std::min({free + ours, budget.room_with(cached), size}), size};
-}
-
-}  // namespace custash
 
 namespace custash::handlers {
 namespace {

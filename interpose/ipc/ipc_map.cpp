@@ -110,8 +110,6 @@ class Pages {
 
   [[nodiscard]] bool complete() const { return mapped_ == bytes_; }
 
-  [[nodiscard]] Bytes mapped() const { return mapped_; }
-
   CUdeviceptr keep() {
     kept_ = true;
     return start_;

@@ -66,12 +66,4 @@ inline std::string printable(std::string_view name) {
   return text;
 }
 
-// What remains of the first `most` bytes when no character is cut.
-inline std::string_view cut(std::string_view text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80)
-    --most;
-  return text.substr(0, most);
-}
-
 }  // namespace custash

@@ -58,14 +58,14 @@ struct Made {
     SleepSums sums;
     asleep = table.may_leave(0, &sums);
     for (const MappedRange& each : asleep)
-      table.left(each);
+      table.set_handle(each, 0);
   }
 
   // Under these numbers.
   void wake(const Numbers& numbers) {
     for (std::size_t i = 0; i < asleep.size(); ++i) {
       asleep[i].handle = numbers[i];
-      table.returned(asleep[i]);
+      table.set_handle(asleep[i], asleep[i].handle);
     }
   }
 

@@ -52,15 +52,15 @@ struct Program final : MappedMemory {
     return device == 0 ? awake : std::vector<MappedRange>();
   }
 
-  void left(const MappedRange& range) override {
-    std::erase_if(awake,
-                  [&](const MappedRange& each) { return each.address == range.address; });
-    ++away;
-  }
-
-  void returned(const MappedRange& range) override {
-    awake.push_back(range);
-    --away;
+  void set_handle(const MappedRange& range, CUmemGenericAllocationHandle handle) override {
+    if (handle != 0) {
+      awake.push_back(range);
+      --away;
+    } else {
+      std::erase_if(awake,
+                    [&](const MappedRange& each) { return each.address == range.address; });
+      ++away;
+    }
   }
 
   // Wakes the process.

@@ -52,6 +52,8 @@ void remove_stale_folders();
 // Nothing where the file is no ledger of this version.
 std::optional<ledger::Copy> read_ledger(const std::string& path);
 
+std::string text_of(const ledger::Copy& copy, ledger::TextPlace place);
+
 // The last complete row; null where there is none.
 const ledger::Counters* counters_of(const ledger::Copy& copy);
 

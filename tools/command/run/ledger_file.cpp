@@ -217,6 +217,12 @@ std::optional<Copy> read_ledger(const std::string& path) {
   return copy;
 }
 
+std::string text_of(const Copy& copy, ledger::TextPlace place) {
+  if (place.begin > copy.texts.size() || place.size > copy.texts.size() - place.begin)
+    return "";
+  return {copy.texts.data() + place.begin, place.size};
+}
+
 snapshot::Snapshot snapshot_of(Copy copy, const std::string& ended_by) {
   snapshot::Snapshot out;
   out.pid = static_cast<int>(copy.head.pid);
