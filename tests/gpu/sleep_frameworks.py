@@ -4,18 +4,21 @@ sleep again and again. What it says of its results must be the same, bit by bit.
 
   sleep_frameworks.py --build build [--only PREFIX...] [--rounds 200] [--json FILE]
 
-A line each: how often it slept, how often it would not or slept already, what the last sleep said. Exit 1 where a program differs or
+A line each: how often it slept, how often it would not or slept already, what the sleep of most memory said, and by NVML the most that
+the first GPU held awake and the least asleep (contexts and code stay). Exit 1 where a program differs or
 never slept, 77 where all were skipped.
 """
 import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import time
 
+from device_memory import used_mib
 from same_frameworks import gpu_count, installed
 from same_tests import digest, torch_digest
 
@@ -160,19 +163,24 @@ PROGRAMS = {
 }
 
 
+def mib(text):
+    return int((re.search(r"(\d+) MiB asleep", text) or [0, 0])[1])
+
+
 def gpus_for(name):
     return 2 if name.startswith("ddp") else 1
 
 
 def run(name, args, asleep):
-    """(what it said, the sleeps' texts, the refusals)."""
+    """(what it said, the sleeps' texts, the refusals, the first GPU's MiB awake and asleep)."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("CUSTASH")}
     env.update({"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PYTHONDONTWRITEBYTECODE": "1", **PROGRAMS[name][2]})
     if asleep:
         env.update(LD_PRELOAD=args.library, CUSTASH_CONF="sleep_pinned:8G")
     process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--inside", name, "--rounds", str(args.rounds)],
                                env=env, stdout=subprocess.PIPE, text=True)
-    said, rng, slept, refused, ready = [], random.Random(name), [], [], []
+    said, rng, slept, refused, ready, awake, least = [], random.Random(name), [], [], [], [], []
+    start = used_mib() or 0
     for line in process.stdout:
         if not line.startswith("ready"):
             said.append(line)
@@ -182,13 +190,15 @@ def run(name, args, asleep):
             break
     while asleep and process.poll() is None:
         time.sleep(rng.uniform(0.02, 0.4))
+        awake.append((used_mib() or 0) - start)
         done = subprocess.run([args.command, "sleep", rng.choice(ready)], capture_output=True, text=True, check=False)
         text = (done.stdout + done.stderr).strip().split(": ", 1)[-1]
+        least.append((used_mib() or 0) - start)
         (slept if done.returncode == 0 and "already" not in text else refused).append(text)
     said += process.communicate()[0].splitlines(keepends=True)
     if process.returncode:
         said.append(f"exit {process.returncode}")
-    return said, slept, refused
+    return said, slept, refused, (max(awake, default=0), min(least, default=0))
 
 
 def main():
@@ -213,12 +223,12 @@ def main():
             print(f"{name}: skip: {module if enough else f'there are {gpus} GPUs'}", flush=True)
             continue
         bare = run(name, args, False)[0]
-        said, slept, refused = run(name, args, True)
+        said, slept, refused, device = run(name, args, True)
         same = bare == said and not any(line.startswith("exit") for line in said)
         bad += not same or not slept
         print(f"{name}: {'same' if same else 'DIFFERENT'}, {len(slept)} sleeps, {len(refused)} not; "
-              f"last: {(slept or refused or ['-'])[-1]}", flush=True)
-        found[name] = {"bare": bare, "asleep": said, "slept": slept, "refused": refused}
+              f"most: {max(slept or refused or ['-'], key=mib)}; device: {device[0]:.0f} MiB awake, {device[1]:.0f} asleep", flush=True)
+        found[name] = {"bare": bare, "asleep": said, "slept": slept, "refused": refused, "device": device}
         if args.json:
             with open(args.json, "w", encoding="utf-8") as out:
                 json.dump(found, out, indent=1)
