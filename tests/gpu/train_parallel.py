@@ -92,7 +92,7 @@ def steps_of(args, rank, device, model, optimizer, seed):
 
 
 def work(rank, args, meeting, asked):
-    """One process: its GPU has the number `rank`. Trains for each seed that it is asked for."""
+    """One process: its GPU has the number `rank`. Trains once for each seed that the parent sends."""
     device = torch.device("cpu") if args.cpu else torch.device("cuda", rank)
     if not args.cpu:
         torch.cuda.set_device(device)
