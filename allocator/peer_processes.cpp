@@ -10,16 +10,19 @@ namespace custash {
 
 Bytes PeerProcesses::give_back(int device, Bytes bytes) {
   if (state_.captures_open.load() != 0) return 0;
-  const DeviceBudget& budget = state_.limits.budget(device);
-  const Bytes before = budget.held();
+  DeviceBudget& budget = state_.limits.budget(device);
+  // What was measured may be gone, and an idle process does not measure.
+  const auto has = [&] { return budget.held() + budget.quota().own().found.load(); };
+  const Bytes before = has();
+  budget.quota().measure();
   visit_living(state_.on_device(device), [&](ContextCache& cache) {
-    const Bytes given = before - std::min(before, budget.held());
+    const Bytes given = before - std::min(before, has());
     if (given >= bytes) return;
     const CurrentContext current(state_.driver, cache.context());
     // What cannot be given is not counted.
     if (current.status().ok()) cache.trim({.bytes = bytes - given}).ignore();
   });
-  return before - std::min(before, budget.held());
+  return before - std::min(before, has());
 }
 
 void PeerProcesses::set_neighbours(Ask ask) {

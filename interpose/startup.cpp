@@ -17,6 +17,7 @@
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/host_ranges.hpp"
 #include "interpose/hooks/layouts.hpp"
+#include "interpose/hooks/nvml.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/nvtx.hpp"
@@ -291,7 +292,10 @@ State build() {
   Sleep(core).set_mapped(handle_table());
   DeepTrim(core).serve_requests();
   core.limits().set_quota_calls({neighbours::uuid_of, limit_group::join, charges::refresh});
-  if (charges::counts(core)) core.limits().add_oom_hook(charges::measure_again, &core);
+  if (charges::counts(core)) {
+    nvml::open_library();
+    core.limits().add_oom_hook(charges::measure_again, &core);
+  }
   service::tick_with(tick);
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);
   if (const char* const engine = engines::used()) PeerProcesses(core).let_engine_reach(engine);

@@ -14,14 +14,15 @@ namespace custash {
 
 class DeviceBudget {
  public:
-  // Before memory is requested from the driver. False where that would exceed a limit.
-  bool take(Bytes bytes) {
+  // Before memory is requested from the driver by the call. False where that would exceed a
+  // limit.
+  bool take(Bytes bytes, Quota::Call* call) {
+    if (!quota_.take(bytes, call)) return false;
     Bytes held = held_.load();
-    do {
-      if (bytes > room(held)) return false;
-    } while (!held_.compare_exchange_weak(held, held + bytes));
-    if (quota_.take(bytes)) return true;
-    held_.fetch_sub(bytes);
+    while (bytes <= room(held))
+      if (held_.compare_exchange_weak(held, held + bytes)) return true;
+    quota_.give(bytes);
+    call->end();
     return false;
   }
 

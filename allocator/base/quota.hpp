@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include <sched.h>
 
@@ -36,6 +37,39 @@ class Quota {
     void (*free_shares_of_the_dead)(std::span<QuotaShare> shares) = nullptr;
   };
 
+  // A call that makes or releases what is charged, of any device. While one is under way, how
+  // much of what the process uses is charged is unknown.
+  class Call {
+   public:
+    struct Later {};  // begins with the charge
+
+    Call() { begin(); }
+
+    explicit Call(Later) {}
+
+    ~Call() { end(); }
+
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    void begin() {
+      if (!std::exchange(under_way_, true)) calls.fetch_add(kBegun);
+    }
+
+    void end() {
+      if (std::exchange(under_way_, false)) calls.fetch_sub(1);
+    }
+
+   private:
+    bool under_way_ = false;
+  };
+
+  // What was charged before the process was asked for what it uses.
+  struct Before {
+    std::uint64_t calls = 0;
+    Bytes charged = 0;
+  };
+
   // Finds what is not charged, before each charge. No lock is held.
   struct Measure {
     void (*refresh)(int device) noexcept;
@@ -55,23 +89,13 @@ class Quota {
 
   [[nodiscard]] bool shared() const { return limited() && group_.own != &alone_; }
 
-  // Before memory is requested. False where that would exceed the limit.
-  bool take(Bytes bytes) {
+  // Before memory is requested by the call. False where that would exceed the limit.
+  bool take(Bytes bytes, Call* call) {
     if (!limited()) return true;
-    if (measure_.refresh != nullptr) measure_.refresh(measure_.device);
-    bool dead_are_gone = !shared();
-    for (int tries = 0; tries < kTries; ++tries) {
-      if (bytes > room()) {
-        if (dead_are_gone) return false;
-        group_.free_shares_of_the_dead(group_.shares);
-        dead_are_gone = true;
-        continue;
-      }
-      group_.own->charged.fetch_add(bytes);
-      if (used() <= limit()) return true;
-      group_.own->charged.fetch_sub(bytes);  // another was faster, or will try again
-      sched_yield();
-    }
+    measure();
+    call->begin();
+    if (charge(bytes)) return true;
+    call->end();
     return false;
   }
 
@@ -87,14 +111,24 @@ class Quota {
     group_.own->charged.fetch_sub(bytes);
   }
 
-  // What is not charged of `bytes`, which the process was found to use since `charged` was
-  // read. Less by what is charged for calls that have yet to allocate.
-  [[nodiscard]] Bytes beyond(Bytes bytes, Bytes charged) const {
-    const Bytes known = std::max(charged, group_.own->charged.load());
-    return bytes - std::min(bytes, known);
+  // Finds what is not charged.
+  void measure() const {
+    if (measure_.refresh != nullptr) measure_.refresh(measure_.device);
   }
 
-  void set_found(Bytes bytes) { group_.own->found.store(bytes); }
+  [[nodiscard]] Before before() const { return {calls.load(), group_.own->charged.load()}; }
+
+  // `used`: what the process was found to use since `before`. Exact if no call was under way;
+  // else what is not charged may be more than it seems, and no less is noted than before.
+  bool found(Bytes used, Before before) {
+    const Bytes charged = group_.own->charged.load();
+    const bool exact =
+        before.calls % kMost == 0 && before.calls == calls.load() && before.charged == charged;
+    const Bytes known = std::max(before.charged, charged);
+    const Bytes beyond = used - std::min(used, known);
+    group_.own->found.store(exact ? beyond : std::max(beyond, group_.own->found.load()));
+    return exact;
+  }
 
   [[nodiscard]] Bytes room() const {
     return limited() ? limit() - std::min(limit(), used()) : ~0ULL;
@@ -112,6 +146,28 @@ class Quota {
 
  private:
   static constexpr int kTries = 1000;
+  static constexpr std::uint64_t kMost = 1ULL << 20U;  // threads
+  static constexpr std::uint64_t kBegun = kMost + 1;
+
+  bool charge(Bytes bytes) {
+    bool dead_are_gone = !shared();
+    for (int tries = 0; tries < kTries; ++tries) {
+      if (bytes > room()) {
+        if (dead_are_gone) return false;
+        group_.free_shares_of_the_dead(group_.shares);
+        dead_are_gone = true;
+        continue;
+      }
+      group_.own->charged.fetch_add(bytes);
+      if (used() <= limit()) return true;
+      group_.own->charged.fetch_sub(bytes);  // another was faster, or will try again
+      sched_yield();
+    }
+    return false;
+  }
+
+  // Those under way, below kMost, and above it all that were begun.
+  static inline std::atomic<std::uint64_t> calls{0};
 
   QuotaShare alone_{};
   Group group_{{&alone_, 1}, &alone_, nullptr};

@@ -283,7 +283,8 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
   }
   std::vector<Page> mapped;
   Status status = CUDA_ERROR_OUT_OF_MEMORY;
-  const bool allowed = core_.shared.budget.take(growth.made);
+  Quota::Call call{Quota::Call::Later{}};
+  const bool allowed = core_.shared.budget.take(growth.made, &call);
   if (allowed && core_.shared.pages.prepare(growth.begin(), growth.end())) {
     status = core_.memory.map(
         growth.begin(), growth.end(), growth.handle, moved, accessors.devices, &mapped);
@@ -349,13 +350,15 @@ Status MemoryGrowth::grow_plain(Pool& pool,
   const Bytes least = request.small() ? kSlabBytes : align_up(request.rounded, kPageBytes);
   if (core_.headroom.nearly_full() || request.own_pages) size = least;
   Address base = 0;
+  Quota::Call call{Quota::Call::Later{}};
   const auto try_size = [&]() -> Status {
-    if (!core_.shared.budget.take(size)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!core_.shared.budget.take(size, &call)) return CUDA_ERROR_OUT_OF_MEMORY;
     const Status status = core_.memory.alloc(size, &base);
     if (status.ok()) {
       core_.headroom.use(size);
     } else {
       core_.shared.budget.give(size);
+      call.end();
     }
     return status;
   };

@@ -77,7 +77,8 @@ bool PageCutter::cut_next(CutSums* sums) {
   chosen_.pop_front();
   const PageCut& cut = page.cut();
   const RelaxedCapture relaxed(core_.shared.driver);
-  const bool allowed = core_.shared.budget.take(cut.alive());
+  Quota::Call call{Quota::Call::Later{}};
+  const bool allowed = core_.shared.budget.take(cut.alive(), &call);
   const bool done = allowed && page.run();
   core_.headroom.forget();
   if (done) {
@@ -100,6 +101,7 @@ bool PageCutter::cut_next(CutSums* sums) {
 
 Status PageCutter::mend() {
   const RelaxedCapture relaxed(core_.shared.driver);
+  const Quota::Call call;
   for (; !broken_.empty(); broken_.pop_back()) {
     PageReplacement& page = broken_.back();
     if (!page.restore()) return CUDA_ERROR_OUT_OF_MEMORY;

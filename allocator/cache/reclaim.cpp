@@ -71,6 +71,7 @@ Status Reclaim::trim(TrimRequest trim_request, const Pool* only) {
     if (!trim_request.idle_only || !pages.empty() || !plain.empty()) forget_habits();
   }
   Status result;
+  const Quota::Call call;
   core_.headroom.forget();
   std::vector<std::size_t> returned;
   for (const auto& [arena, item] : pages) {
@@ -115,6 +116,7 @@ std::vector<PageReturn> Reclaim::take_free(Arena& arena) {
 
 void Reclaim::give_back(Arena& arena, const PageReturn& item) {
   Status result;
+  const Quota::Call call;
   const std::size_t returned = unmap(item, &result);
   for (std::size_t i = 0; i < returned; ++i)
     core_.shared.budget.give(item.pages[i].size);

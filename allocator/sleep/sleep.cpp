@@ -158,6 +158,7 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   if (const SleepState now = state(); now != SleepState::Awake && now != SleepState::Asleep)
     return refuse(std::string("the process is ") + sleep_state_name(now));
   std::string why;
+  const Quota::Call call;
   constexpr int kTries = 4;  // the first shows how much is not of one value
   for (int i = 0; i < kTries; ++i) {
     answer = {};

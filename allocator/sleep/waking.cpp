@@ -90,6 +90,7 @@ void shrink_saved(Allocator::State& state) {
 }
 
 void wake_up(Allocator::State& state) {
+  const Quota::Call call;
   const CancellationOff off;
   const Nanoseconds start = state.driver.now();
   Nanoseconds next_line = start;

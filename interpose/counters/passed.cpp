@@ -98,7 +98,8 @@ OnDevice PassedTable::live_on(int device) noexcept {
   OnDevice sum;
   const RankedLock lock(mutex_);
   for (const auto& [key, object] : objects_) {
-    if (object.device != device) continue;
+    // Managed memory lies anywhere, and NVML counts it for no process.
+    if (object.device != device || key.first == Kind::Managed) continue;
     (key.first == Kind::Imported ? sum.imported : sum.bytes) += object.bytes;
   }
   return sum;

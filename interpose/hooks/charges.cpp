@@ -4,6 +4,7 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/thread.hpp"
 #include "allocator/memory_limits.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/hooks/async_memory.hpp"
@@ -24,23 +25,17 @@ namespace custash::charges {
 namespace {
 
 constexpr Nanoseconds kFresh = 50'000'000;
-constexpr Nanoseconds kWindow = 1'000'000'000;
 
-// What was found of a device. One thread measures, and those that come meanwhile wait for it:
-// what they charge is not allocated yet, and would be taken from what is found. So would calls
-// that are under way, so the most of one or two seconds counts.
+// Of a device. One thread measures, and those that need it wait.
 struct Measuring {
   std::atomic<bool> busy{false};
-  std::atomic<Nanoseconds> at{0};
-  std::atomic<std::uint64_t> changes{~0ULL};  // that were known then
-  // Of the thread that measures.
-  Nanoseconds window = 0;  // began at
-  Bytes most = 0;          // in this window
-  Bytes most_before = 0;   // in the one before
+  std::atomic<Nanoseconds> at{0};         // 0: all wait
+  std::atomic<std::uint64_t> changes{0};  // that were known then
+  std::atomic<Bytes> managed{0};          // charged, but NVML counts it for no process
 };
 
 constinit std::array<Measuring, 64> measurings{};
-constinit std::atomic<std::uint64_t> unseen_changes{0};
+constinit std::atomic<std::uint64_t> unseen_changes{1};
 
 Measuring& measuring(int device) {
   return measurings[static_cast<std::size_t>(device) % measurings.size()];
@@ -73,8 +68,12 @@ DeviceBudget* budget_of(Allocator* core, passed::Kind kind, CUdevice device) {
   return &core->limits().budget(device);
 }
 
-bool try_take(DeviceBudget& budget, passed::Kind kind, Bytes bytes) {
-  return kind == passed::Kind::Pitched ? budget.take(bytes) : budget.quota().take(bytes);
+bool try_take(
+    DeviceBudget& budget, passed::Kind kind, CUdevice device, Bytes bytes, Quota::Call* call) {
+  if (kind == passed::Kind::Pitched) return budget.take(bytes, call);
+  if (!budget.quota().take(bytes, call)) return false;
+  if (kind == passed::Kind::Managed) measuring(device).managed.fetch_add(bytes);
+  return true;
 }
 
 void report_refusal(Allocator& core, CUdevice device, Bytes bytes, const char* what) {
@@ -118,9 +117,8 @@ CUdevice device_of(Allocator& core, CUmemoryPool pool) {
   return device;
 }
 
-// The driver's pools release what they do not use, as the driver makes them where memory is
-// short.
-void release_pools(Quota& quota, CUdevice device) {
+// Pools release what they do not use, by themselves or where memory is short.
+void settle_pools(Quota& quota, CUdevice device, bool release) {
   auto* const trim =
       real::function<CUresult(CUmemoryPool, std::size_t)>(Entry::hook_cuMemPoolTrimTo);
   std::map<CUmemoryPool, PoolCharge> known;
@@ -129,8 +127,8 @@ void release_pools(Quota& quota, CUdevice device) {
     known = pools();
   }
   for (const auto& [pool, was] : known) {
-    if (was.device != device || was.charged == 0 || trim == nullptr) continue;
-    (void)trim(pool, 0);
+    if (was.device != device || was.charged == 0) continue;
+    if (release && trim != nullptr) (void)trim(pool, 0);
     const Bytes now = reserved(pool);
     const RankedLock lock(mutex);
     const auto at = pools().find(pool);
@@ -147,47 +145,56 @@ Bytes pool_step(Bytes bytes) {
   return align_up(bytes, 32_MiB);
 }
 
-void measure_alone(Allocator& core, CUdevice device, Measuring& its) {
+// Whether the result is exact, or cannot be had.
+bool measure_alone(Allocator& core, CUdevice device, Measuring& its) {
   Quota& quota = core.limits().budget(device).quota();
   const std::uint64_t changes = unseen_changes.load();
-  const Bytes charged = quota.own().charged.load();
-  const std::optional<Bytes> used = nvml::used_here(device);
-  const Nanoseconds now = core.driver().now();
-  if (used) {
-    const bool again = its.changes.load() == changes;  // else what was found may be gone
-    if (!again || now - its.window > kWindow) {
-      its.most_before = again && now - its.window <= 2 * kWindow ? its.most : 0;
-      its.most = 0;
-      its.window = now;
-    }
-    its.most = std::max(its.most, quota.beyond(*used, charged));
-    quota.set_found(std::max(its.most, its.most_before));
-  }
+  settle_pools(quota, device, false);
+  const Quota::Before before = quota.before();
+  const Bytes elsewhere = its.managed.load() + Sleep(core).asleep_bytes(device);
+  const std::optional<Bytes> used = nvml::used_here(device, before.charged != 0);
+  const bool exact = !used || quota.found(*used + elsewhere, before);
   its.changes.store(changes);
-  its.at.store(now);
+  return exact;
 }
 
-void measure(Allocator& core, CUdevice device) {
+enum class Result : std::uint8_t { Rough, Exact };
+
+// An exact result needs a moment without calls under way, so new ones wait for it. The
+// alternative is to refuse memory.
+void measure(Allocator& core, CUdevice device, Result wanted) {
   constexpr int kTries = 1000;
   constexpr useconds_t kPause = 100;
+  const CancellationOff off;
   Measuring& its = measuring(device);
-  if (!its.busy.exchange(true)) {
-    quietly([&] { measure_alone(core, device, its); });
-    its.busy.store(false);
-  } else {
-    for (int tries = 0; its.busy.load() && tries < kTries; ++tries)
-      usleep(kPause);
+  const std::uint64_t known = unseen_changes.load();
+  const bool rough = wanted == Result::Rough;
+  const auto is_fresh = [&] {
+    return its.changes.load() >= known && core.driver().now() - its.at.load() < kFresh;
+  };
+  bool done = false;
+  bool alone = false;
+  for (int tries = 0; !done && tries < kTries; ++tries) {
+    if (tries != 0) usleep(kPause);
+    if (!alone && rough && is_fresh()) return;
+    alone = alone || !its.busy.exchange(true);
+    if (!alone) continue;
+    if (!rough) its.at.store(0);
+    quietly([&] { done = measure_alone(core, device, its) || rough; });
   }
+  if (!alone) return;
+  its.at.store(core.driver().now());
+  its.busy.store(false);
 }
 
 }  // namespace
 
-bool take(passed::Kind kind, CUdevice device, Bytes bytes) noexcept {
+bool take(passed::Kind kind, CUdevice device, Bytes bytes, Quota::Call* call) noexcept {
   Allocator* const core = process::core();
   DeviceBudget* const budget = budget_of(core, kind, device);
   if (budget == nullptr) return true;
   const Bytes charge = rounded(bytes);
-  const auto took = [&] { return try_take(*budget, kind, charge); };
+  const auto took = [&] { return try_take(*budget, kind, device, charge, call); };
   if (took()) return true;
   if (!holds(Rule::driver_memory_is_charged_before_the_call)) {
     kind == passed::Kind::Pitched ? budget->add(charge) : budget->quota().add(charge);
@@ -206,6 +213,7 @@ void give(passed::Kind kind, CUdevice device, Bytes bytes) noexcept {
     budget->give(rounded(bytes));
   else
     budget->quota().give(rounded(bytes));
+  if (kind == passed::Kind::Managed) measuring(device).managed.fetch_sub(rounded(bytes));
 }
 
 void correct(passed::Kind kind, CUdevice device, Bytes before, Bytes after) noexcept {
@@ -233,10 +241,7 @@ void changes_unseen() noexcept {
 void refresh(int device) noexcept {
   Allocator* const core = process::core();
   if (core == nullptr || device < 0 || !core->limits().budget(device).quota().limited()) return;
-  const Measuring& its = measuring(device);
-  if (its.changes.load() != unseen_changes.load() ||
-      core->driver().now() - its.at.load() >= kFresh)
-    measure(*core, device);
+  measure(*core, device, Result::Rough);
 }
 
 int measure_again(int device, std::size_t, void* core) {
@@ -244,8 +249,8 @@ int measure_again(int device, std::size_t, void* core) {
   Quota& quota = its.limits().budget(device).quota();
   if (!quota.limited()) return 0;
   const Bytes before = quota.room();
-  if (!captures::under_way()) release_pools(quota, device);
-  measure(its, device);
+  if (!captures::under_way()) settle_pools(quota, device, true);
+  measure(its, device, Result::Exact);
   return quota.room() > before ? 1 : 0;
 }
 
@@ -269,11 +274,14 @@ void pool_ended(CUmemoryPool pool) noexcept {
     budget->quota().give(was.charged);
 }
 
-bool take_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept {
+bool take_from_pool(Allocator& core,
+                    CUmemoryPool pool,
+                    Bytes bytes,
+                    Quota::Call* call) noexcept {
   const CUdevice device = device_of(core, pool);
   DeviceBudget* const budget = budget_of(&core, passed::Kind::Pool, device);
   if (budget == nullptr) return true;
-  const auto took = [&] { return budget->quota().take(pool_step(bytes)); };
+  const auto took = [&] { return budget->quota().take(pool_step(bytes), call); };
   if (took()) return true;
   bool made = false;
   quietly([&] {

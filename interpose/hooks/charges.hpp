@@ -7,6 +7,7 @@
 #pragma once
 
 #include "allocator/allocator.hpp"
+#include "allocator/base/quota.hpp"
 #include "interpose/counters/passed.hpp"
 
 #include <cuda.h>
@@ -16,7 +17,7 @@ namespace custash::charges {
 // Before the call. False: there is no room, also not without cached memory; a line in the log
 // says who holds what. Pitched memory counts towards option limit, too. Nothing is charged for
 // a negative device.
-bool take(passed::Kind kind, CUdevice device, Bytes bytes) noexcept;
+bool take(passed::Kind kind, CUdevice device, Bytes bytes, Quota::Call* call) noexcept;
 // After the call that released the memory, or if there is none.
 void give(passed::Kind kind, CUdevice device, Bytes bytes) noexcept;
 // The call has made another size than was charged.
@@ -51,7 +52,8 @@ int measure_again(int device, std::size_t bytes, void* core);
 // A call that makes `bytes`.
 template <typename Call>
 CUresult around(passed::Kind kind, CUdevice device, Bytes bytes, Call call) {
-  if (!take(kind, device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Quota::Call charged{Quota::Call::Later{}};
+  if (!take(kind, device, bytes, &charged)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
   if (result != CUDA_SUCCESS) give(kind, device, bytes);
   return result;
@@ -61,6 +63,7 @@ CUresult around(passed::Kind kind, CUdevice device, Bytes bytes, Call call) {
 template <typename Call>
 CUresult around_free(CUdeviceptr address, Call call) {
   const auto object = passed::table().ended_at(address);
+  const Quota::Call charged;
   const CUresult result = call();
   if (!object) return result;
   if (result == CUDA_SUCCESS)
@@ -74,12 +77,16 @@ CUresult around_free(CUdeviceptr address, Call call) {
 // the driver's answer.
 void pool_made(CUmemoryPool pool, CUdevice device) noexcept;
 void pool_ended(CUmemoryPool pool) noexcept;
-bool take_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept;
+bool take_from_pool(Allocator& core,
+                    CUmemoryPool pool,
+                    Bytes bytes,
+                    Quota::Call* call) noexcept;
 void taken_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept;
 
 template <typename Call>
 CUresult around_pool(Allocator& core, CUmemoryPool pool, Bytes bytes, Call call) {
-  if (!take_from_pool(core, pool, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Quota::Call charged{Quota::Call::Later{}};
+  if (!take_from_pool(core, pool, bytes, &charged)) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = call();
   taken_from_pool(core, pool, bytes);
   return result;

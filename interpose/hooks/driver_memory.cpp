@@ -48,6 +48,7 @@ CUresult end(Kind kind, CUresult (*real)(Handle), Handle handle) {
   if (process::core() == nullptr) return real(handle);
   const auto object = passed::table().ended(kind, number_of(handle));
   if (object) history::ended(kind, number_of(handle));
+  const Quota::Call charged;
   const CUresult result = real(handle);
   if (result == CUDA_SUCCESS && object) charges::give(kind, object->device, object->bytes);
   if (result != CUDA_SUCCESS && object) passed::table().back(kind, number_of(handle), *object);

@@ -135,6 +135,7 @@ CUresult mem_release(Real<CUmemGenericAllocationHandle> real,
   const auto before = handle_table().released(handle);
   const bool last = before && before->is_last();
   if (last) ended(handle, *before);
+  const Quota::Call charged;
   const CUresult result = real(by_driver);
   if (result == CUDA_SUCCESS && last) refund(*before);
   if (result == CUDA_SUCCESS || !before) return result;
@@ -179,6 +180,7 @@ CUresult mem_unmap(Real<CUdeviceptr, Count> real,
   const KeepAwake awake(process::core());
   const HandleTable::Unmapped before = handle_table().unmapped(address, bytes);
   end_all(before);
+  const Quota::Call charged;
   const CUresult result = real(address, bytes);
   if (result == CUDA_SUCCESS) {
     refund_all(before);

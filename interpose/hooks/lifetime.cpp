@@ -71,10 +71,16 @@ class PrimaryUses {
 
 constinit PrimaryUses primary_uses;
 
-// Contents of the program's own mappings are kept with a context, but do not end with it.
-Allocator* keeps_awake(Allocator* core) {
-  return handle_table().any_mapped() ? core : nullptr;
-}
+// A context ends.
+struct Ending {
+  explicit Ending(Allocator* core)
+      // Contents of the program's own mappings are kept with a context, but do not end with it.
+      : awake(handle_table().any_mapped() ? core : nullptr) {}
+
+  const service::Pause pause;
+  const KeepAwake awake;
+  const Quota::Call charged;
+};
 
 }  // namespace
 
@@ -88,8 +94,7 @@ CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
 CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   Allocator* const core = process::core();
   if (core == nullptr || context == nullptr) return real(context);
-  const service::Pause pause;
-  const KeepAwake awake(keeps_awake(core));
+  const Ending ending(core);
   const passed::Ended memory = ends(*core, context);
   const CUresult result = real(context);
   has_ended(*core, context, memory);
@@ -105,8 +110,7 @@ CUresult green_ctx_destroy(Real<void*> real, NullStream, void* green) {
   CUcontext context = nullptr;
   if (core == nullptr || from_green == nullptr || from_green(&context, green) != CUDA_SUCCESS)
     return real(green);
-  const service::Pause pause;
-  const KeepAwake awake(keeps_awake(core));
+  const Ending ending(core);
   const passed::Ended memory = ends(*core, context);
   const CUresult result = real(green);
   has_ended(*core, context, memory);
@@ -131,8 +135,7 @@ CUresult primary_release(Real<CUdevice> real, NullStream, CUdevice device) {
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   if (context == nullptr) return real(device);
   const bool last = primary_uses.releasing(device);
-  const service::Pause pause;
-  const KeepAwake awake(keeps_awake(core));
+  const Ending ending(core);
   ContextUsers* const users = last ? core->users_of(context) : nullptr;
   if (users != nullptr) users->close();
   if (last) layouts::drop();  // before another context may get the handles
@@ -149,8 +152,7 @@ CUresult primary_reset(Real<CUdevice> real, NullStream, CUdevice device) {
   Allocator* const core = process::core();
   CUcontext const context = core == nullptr ? nullptr : primary_context(*core, device);
   if (context == nullptr) return real(device);
-  const service::Pause pause;
-  const KeepAwake awake(keeps_awake(core));
+  const Ending ending(core);
   primary_uses.reset(device);
   const passed::Ended memory = ends(*core, context);
   const CUresult result = real(device);

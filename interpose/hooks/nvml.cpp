@@ -72,6 +72,7 @@ const Library& library() {
 
 constinit std::array<std::atomic<void*>, 64> handles{};
 constinit std::atomic<bool> told_blind{false};
+constinit std::atomic<bool> lists_us{false};
 constinit std::array<std::atomic<void*>, 2> answers{};  // the real functions
 
 void* handle_of(CUdevice device) {
@@ -119,7 +120,11 @@ int memory_info(void* device, Form* out) noexcept {
 
 }  // namespace
 
-std::optional<Bytes> used_here(CUdevice device) noexcept {
+void open_library() noexcept {
+  (void)library();
+}
+
+std::optional<Bytes> used_here(CUdevice device, bool has_memory) noexcept {
   std::optional<Bytes> used;
   quietly([&] {
     void* const handle = handle_of(device);
@@ -135,7 +140,12 @@ std::optional<Bytes> used_here(CUdevice device) noexcept {
     for (unsigned i = 0; result == kSuccess && i < count && i < list.size(); ++i)
       if (list[i].pid == static_cast<unsigned>(getpid()) && list[i].used != kNotAvailable)
         used = used.value_or(0) + list[i].used;
-    if (!used && !told_blind.exchange(true))
+    // It lists processes that have a context, under the numbers of one namespace.
+    if (used)
+      lists_us.store(true);
+    else if (result == kSuccess && lists_us.load())
+      used = 0;
+    if (!used && has_memory && !told_blind.exchange(true))
       log(LogLevel::Warn,
           "event=limit_unmeasured reason=\"NVML does not say what this process uses: contexts, "
           "code and memory of graphs are not counted\"");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // NVML in a process with limit_all: what it says of this process's memory, and its answers
-// about a device's memory, which then agree with cuMemGetInfo. libnvidia-ml.so.1 is opened at
-// the first question. No lock.
+// about a device's memory, which then agree with cuMemGetInfo. No lock.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -18,8 +17,12 @@ class Allocator;
 
 namespace custash::nvml {
 
-// What this process uses of the device; nothing where NVML does not say.
-std::optional<Bytes> used_here(CUdevice device) noexcept;
+// Before the first question, in which the loader may be held.
+void open_library() noexcept;
+
+// What this process uses of the device; nothing where NVML does not say, of which a line in the
+// log tells if the process `has_memory`.
+std::optional<Bytes> used_here(CUdevice device, bool has_memory) noexcept;
 
 // The wrapper for a look-up of a question about memory, or null.
 void* wrapper_of(const char* name, void* found) noexcept;

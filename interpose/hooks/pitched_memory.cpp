@@ -83,7 +83,9 @@ CUresult mem_alloc_pitch(Real<CUdeviceptr*, Count*, Count, Count, unsigned> real
   }
   const CUdevice device = charges::current_device();
   const Bytes least = least_bytes(width, height);
-  if (!charges::take(passed::Kind::Pitched, device, least)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Quota::Call charged{Quota::Call::Later{}};
+  if (!charges::take(passed::Kind::Pitched, device, least, &charged))
+    return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(out, pitch, width, height, element); });
   if (core == nullptr || result != CUDA_SUCCESS) {

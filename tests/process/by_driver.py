@@ -266,7 +266,7 @@ class Complete(Case):
 
     def setUp(self):
         super().setUp()
-        self.sim = f"devices=1,{machine()}"
+        self.sim = f"devices=1,{machine()},context=8m"
 
     def start(self, **more):
         actor = Actor(CUSTASH_SIM=self.sim, **more)
@@ -300,9 +300,10 @@ class Complete(Case):
         self.assertNotIn("graph memory", self.live(its))
         self.assertEqual(self.live(its)["driver pools"], 6 * MIB)
         self.assertLessEqual(abs(its["devices"][0]["unexplained_bytes"] - empty), its["devices"][0]["nvml_bytes"] // 50)
-        # A control: what nobody counts is not explained.
-        for _ in range(8):
-            actor.ok(f"alloc_managed {MIB}")
+        actor.ok(f"alloc_managed {8 * MIB}")  # counted on neither side
+        its = self.top(actor)[0]
+        self.assertLessEqual(abs(its["devices"][0]["unexplained_bytes"] - empty), its["devices"][0]["nvml_bytes"] // 50)
+        actor.ok("context 0")  # a control: nobody counts it
         self.assertGreater(self.top(actor)[0]["devices"][0]["unexplained_bytes"] - empty, 7 * MIB)
 
     def test_without_nvml_nothing_is_said(self):

@@ -10,6 +10,8 @@
 //   failing  first a thousand calls that the driver refuses for another reason
 //   later    eight of the kind, which may not be refused, then as much plain memory as there is
 //   racing   THREADS threads take and free at random, then fill
+//   released  as many pieces as THREADS, frees them, four contexts, then fills
+//   changing  racing, and each thread makes and ends streams meanwhile
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -59,6 +61,7 @@ constexpr std::size_t kMiB = std::size_t{1} << 20U;
   X(cuModuleUnload)
 #define NEWER(X)                                \
   X(destroy_context, cuCtxDestroy, _v2)         \
+  X(destroy_stream, cuStreamDestroy, _v2)       \
   X(alloc, cuMemAlloc, _v2)                     \
   X(free, cuMemFree, _v2)                       \
   X(alloc_pitch, cuMemAllocPitch, _v2)          \
@@ -364,6 +367,7 @@ struct Run {
   std::string order;
   int threads;
   std::size_t bytes;
+  CUcontext context = nullptr;
   std::mutex mutex;
   std::vector<Made> live;
   std::atomic<int> code{0};  // of the refusal
@@ -418,7 +422,12 @@ struct Run {
     for (int t = 0; t < threads; ++t) {
       all.emplace_back([this, t] {
         unsigned seed = 4711U * static_cast<unsigned>(t + 1);
+        if (order == "changing") cu.cuCtxSetCurrent(context);
         for (int i = 0; i < 60; ++i) {
+          CUstream stream = nullptr;
+          if (order == "changing" &&
+              (cu.cuStreamCreate(&stream, 0) != 0 || cu.destroy_stream(stream) != 0))
+            std::exit(4);
           if (rand_r(&seed) % 3 != 0) {
             (void)make(kind, bytes);
             continue;
@@ -446,7 +455,7 @@ int main(int argc, char** argv) {
   start();
   Run run{kKinds.at(argv[1]), argv[2], std::atoi(argv[3]), std::strtoull(argv[4], nullptr, 10)};
   const Kind plain = kKinds.at("plain");
-  CUcontext context = nullptr;
+  CUcontext& context = run.context;
   if (cu.cuInit(0) != 0) return 3;
   if (cu.cuDevicePrimaryCtxRetain(&context, 0) != 0) return 5;
   cu.cuCtxSetCurrent(context);
@@ -476,7 +485,7 @@ int main(int argc, char** argv) {
           run.kind.make(run.bytes + 1, &none);  // a size that handles do not have
       if (failed == 0 || failed == CUDA_ERROR_OUT_OF_MEMORY) return 6;
     }
-  } else if (run.order == "racing") {
+  } else if (run.order == "racing" || run.order == "changing") {
     run.race();
     run.end_all(run.kind);
   } else if (run.order == "later") {
@@ -484,6 +493,13 @@ int main(int argc, char** argv) {
       if (!run.make(run.kind, run.bytes)) return 7;
     cu.cuCtxSetCurrent(context);  // else the one that was made last
     run.kind = plain;
+  } else if (run.order == "released") {
+    for (int i = 0; i < run.threads; ++i)
+      if (!run.make(run.kind, run.bytes)) return 7;
+    run.end_all(run.kind);
+    for (int i = 0; i < 4; ++i)
+      if (!run.make(kKinds.at("context"), 0)) return 7;
+    cu.cuCtxSetCurrent(context);
   } else if (run.order == "without_context") {
     cu.cuCtxSetCurrent(nullptr);
   }

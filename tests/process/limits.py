@@ -13,7 +13,7 @@ import time
 import uuid
 
 import program
-from actor import Actor
+from actor import DONE, Actor, ask, connect, services
 from program import PATHS, Case, must_load_the_library
 
 MIB = 1 << 20
@@ -53,7 +53,7 @@ def machine():
 def used_on(path):
     """The bytes of device 0 that the processes of a machine use (tests/sim/machine_slots.hpp)."""
     with open(path, "rb") as file:
-        slots = list(struct.iter_unpack("<i4x16Q", file.read()))
+        slots = list(struct.iter_unpack("<i4x32Q", file.read()))
     return sum(used for pid, used, *_ in slots if pid and os.path.exists(f"/proc/{pid}"))
 
 
@@ -72,6 +72,9 @@ def rows():
         for options in ("pools:driver", "backing:driver", "caching:never"):
             for order in ("fill", "again", "cached", "racing"):
                 yield f"{kind}, {order}, {options}", "before", "limits", kind, order, 16, options
+    for kind in ("plain", "async", "pool", "handle", "managed"):
+        yield f"{kind}, changing, driver", "full size" if kind in FULL_SIZE else "before", "limits", kind, "changing", 16, ""
+    yield "async, released by the driver's pool", "after", "limits", "async", "released", 64, "pools:driver"
     for kind in AFTER:
         yield f"{kind}, then plain memory", "after", "limits", kind, "later", 1, ""
     # What HAMi-core has published of itself.
@@ -97,10 +100,13 @@ class Limits(Case):
     def holds(self, kind, order, klass, had, code, most, context=0):
         self.assertEqual(code, OOM)
         if kind == "external":
-            most = had + context  # the simulator imports no more than a name
+            most = had  # the simulator imports no more than a name
+        if kind == "managed":  # NVML counts it for no process
+            most = max(most, had + context)
         self.assertLessEqual(most, LIMIT + PAGE)
         # All of it can be had, but for what rounding takes and a pool's step.
-        self.assertGreaterEqual(most, LIMIT - POOL - BYTES * (8 if kind == "external" else 1))
+        if kind != "managed" or order != "varied":
+            self.assertGreaterEqual(most, LIMIT - POOL - BYTES * (8 if kind == "external" else 1))
         if order != "varied" and klass != "after":
             self.assertGreaterEqual(had, LIMIT - context - POOL - BYTES)
 
@@ -234,6 +240,31 @@ class Groups(Case):
             self.assertEqual(self.count(second, f"create {BYTES} 0"), LIMIT // BYTES)
             errors.seek(0)
             self.assertIn("event=no_limit_group", errors.read())
+
+    def members_with_contexts(self):
+        """A member with four contexts beside its primary one and eight blocks, and one that takes all that is left."""
+        own = {"CUSTASH_SIM": f"devices=1,machine={self.machine}{OWN}"}
+        first, second = self.actor(**own), self.actor(**own)
+        contexts = [first.ok("context 0")[0] for _ in range(4)]
+        first.ok("device 0")
+        for _ in range(8):
+            first.ok(f"alloc {BYTES}")
+        return first, second, contexts
+
+    def test_what_an_idle_member_s_contexts_had_returns(self):
+        first, second, contexts = self.members_with_contexts()
+        self.assertEqual(self.count(second, f"create {BYTES} 0"), (LIMIT - 6 * CONTEXT) // BYTES - 8)
+        for number in contexts:
+            first.ok(f"destroy {number}")
+        self.assertEqual(self.count(second, f"create {BYTES} 0"), 4 * CONTEXT // BYTES)
+        first.ok("reset 0")  # NVML lists it no more
+        self.assertEqual(self.count(second, f"create {BYTES} 0"), CONTEXT // BYTES + 8)
+
+    def test_a_member_asleep_still_has_its_contexts(self):
+        first, second, _ = self.members_with_contexts()
+        with connect(services(first.pid)[0], 30) as link:
+            self.assertEqual(ask(link, "sleep 0 20000")[0], DONE)
+        self.assertEqual(self.count(second, f"create {BYTES} 0"), (LIMIT - 6 * CONTEXT) // BYTES - 8)
 
     def test_sixteen_processes_race(self):
         most = 0

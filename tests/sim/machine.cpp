@@ -32,8 +32,8 @@ Slot* take_slot() {
     // An exec keeps the number and loses the memory.
     if (slot.pid != getpid() && alive(slot.pid)) continue;
     slot.pid = getpid();
-    for (auto& used : slot.used)
-      used = 0;
+    for (std::size_t i = 0; i < slot.used.size(); ++i)
+      slot.used[i] = slot.listed[i] = 0;
     return &slot;
   }
   std::abort();
@@ -75,9 +75,12 @@ Bytes MachineLock::used_by_others(int device) const {
   return sum;
 }
 
-void MachineLock::publish(int device, Bytes used) {
-  if (!world_.options.machine.empty())
-    own->used.at(static_cast<std::size_t>(physical_device(world_, device))) = used;
+void MachineLock::publish(int device) {
+  if (world_.options.machine.empty()) return;
+  const auto at = static_cast<std::size_t>(physical_device(world_, device));
+  const DeviceState& its = world_.devices[static_cast<std::size_t>(device)];
+  own->used.at(at) = its.used;
+  own->listed.at(at) = its.used - its.managed;
 }
 
 }  // namespace custash::sim

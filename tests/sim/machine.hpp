@@ -25,7 +25,7 @@ class MachineLock {
   MachineLock& operator=(const MachineLock&) = delete;
 
   [[nodiscard]] Bytes used_by_others(int device) const;
-  void publish(int device, Bytes used);
+  void publish(int device);
 
  private:
   const World& world_;

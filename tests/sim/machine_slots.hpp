@@ -17,6 +17,7 @@ namespace custash::sim {
 struct Slot {
   std::atomic<pid_t> pid;
   std::array<std::atomic<Bytes>, 16> used;
+  std::array<std::atomic<Bytes>, 16> listed;  // NVML counts managed memory for no process
 };
 
 using Slots = std::array<Slot, 64>;

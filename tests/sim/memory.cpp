@@ -22,12 +22,19 @@ CUresult alloc_small(Frame& f, Region& region) {
 CUresult alloc_large(Frame& f, Region& region) {
   World& w = f.world;
   const Bytes bytes = align_up(region.requested, kGranule);
-  if (!take_memory(w, region.device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Bytes& managed = w.devices[static_cast<std::size_t>(region.device)].managed;
+  const Bytes more = region.origin == Origin::Managed ? bytes : 0;
+  managed += more;
+  if (!take_memory(w, region.device, bytes)) {
+    managed -= more;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   region.base = w.space.reserve(bytes, kGranule);
   region.physical = w.space.make_physical(bytes);
   region.size = bytes;
   region.charged = bytes;
   if (region.base == 0 || !w.space.map(region.base, bytes, region.physical)) {
+    managed -= more;
     return_memory(w, region.device, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -93,6 +100,8 @@ void drop_region(World& w, ThreadState& thread, Address base, OpId op) {
   w.space.unmap(region.base, region.size);
   w.space.give_back(region.base, region.size);
   w.space.drop_physical(region.physical, region.size);
+  if (region.origin == Origin::Managed)
+    w.devices[static_cast<std::size_t>(region.device)].managed -= region.charged;
   return_memory(w, region.device, region.charged);
 }
 

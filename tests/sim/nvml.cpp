@@ -85,7 +85,8 @@ const Slots* slots() {
   return found;
 }
 
-// Calls visit(pid, bytes) for each process with memory of the device. False: no such device.
+// Calls visit(pid, bytes, listed) for each process with memory of the device. False: no such
+// device.
 template <typename Visit>
 bool each_process(void* handle, Visit visit) {
   const std::uintptr_t device = reinterpret_cast<std::uintptr_t>(handle) - kFirst;
@@ -94,7 +95,8 @@ bool each_process(void* handle, Visit visit) {
   for (std::size_t i = 0; all != nullptr && i < all->size(); ++i) {
     const auto& slot = all->at(i);
     const Bytes used = slot.used.at(device);
-    if (used != 0 && custash::sim::alive(slot.pid)) visit(slot.pid.load(), used);
+    if (used != 0 && custash::sim::alive(slot.pid))
+      visit(slot.pid.load(), used, slot.listed.at(device).load());
   }
   return true;
 }
@@ -147,7 +149,8 @@ NVML nvmlSystemGetDriverVersion(char* out, unsigned size) {
 NVML nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
   constexpr unsigned long long kTotal = 8ULL << 30U;
   *memory = {kTotal, kTotal, 0};
-  const bool known = each_process(handle, [&](pid_t, Bytes used) { memory->used += used; });
+  const bool known =
+      each_process(handle, [&](pid_t, Bytes used, Bytes) { memory->used += used; });
   memory->free -= memory->used;
   return known ? kSuccess : kInvalidArgument;
 }
@@ -173,11 +176,11 @@ NVML nvmlDeviceGetComputeRunningProcesses_v3(void* handle,
                                              ProcessInfo* processes) {
   const unsigned room = *count;
   *count = 0;
-  const bool known = each_process(handle, [&](pid_t pid, Bytes used) {
+  const bool known = each_process(handle, [&](pid_t pid, Bytes, Bytes listed) {
     if (has_mode("blind")) return;
     if (*count < room)
       processes[*count] = {
-          static_cast<unsigned>(pid), has_mode("hidden") ? kNotAvailable : used, 0, 0};
+          static_cast<unsigned>(pid), has_mode("hidden") ? kNotAvailable : listed, 0, 0};
     ++*count;
   });
   if (!known) return kInvalidArgument;

@@ -164,6 +164,7 @@ struct DeviceState {
   int primary_references = 0;
   unsigned primary_flags = 0;
   Bytes used = 0;
+  Bytes managed = 0;  // of it
   Bytes of_graphs = 0;
   CUmemoryPool default_pool = nullptr;
   CUmemoryPool pool = nullptr;

@@ -66,7 +66,7 @@ bool take_memory(World& w, int device, Bytes bytes) {
   const Bytes all = used + machine.used_by_others(device);
   if (bytes > w.options.device_memory || all > w.options.device_memory - bytes) return false;
   used += bytes;
-  machine.publish(device, used);
+  machine.publish(device);
   return true;
 }
 
@@ -74,7 +74,7 @@ void return_memory(World& w, int device, Bytes bytes) {
   MachineLock machine(w);
   Bytes& used = w.devices[static_cast<std::size_t>(device)].used;
   used -= bytes;
-  machine.publish(device, used);
+  machine.publish(device);
 }
 
 bool take_piece(World& w, Slabs& slabs, int device, Region& region) {

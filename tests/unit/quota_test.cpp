@@ -15,11 +15,17 @@ constexpr Bytes kLimit = 100 * kPiece;
 
 std::array<QuotaShare, 4>* emptied = nullptr;
 
+// Charged, and the call is over.
+bool take(auto& from, Bytes bytes) {
+  Quota::Call call{Quota::Call::Later{}};
+  return from.take(bytes, &call);
+}
+
 }  // namespace
 
 TEST_CASE("quota: without a limit nothing is counted", "[unit][quota]") {
   Quota quota;
-  CHECK(quota.take(1_GiB));
+  CHECK(take(quota, 1_GiB));
   CHECK(quota.room() == ~0ULL);
   CHECK(quota.own().charged == 0);
   CHECK_FALSE(quota.shared());
@@ -29,16 +35,47 @@ TEST_CASE("quota: what is measured leaves less room, and may exceed the limit",
           "[unit][quota]") {
   Quota quota;
   quota.begin(kLimit, {});
-  REQUIRE(quota.take(kLimit - kPiece));
-  CHECK(quota.beyond(kLimit - kPiece, kLimit - kPiece) == 0);
+  REQUIRE(take(quota, kLimit - kPiece));
+  CHECK(quota.found(kLimit - kPiece, quota.before()));
   CHECK(quota.room() == kPiece);
-  CHECK(quota.beyond(kLimit, 0) == kPiece);
-  quota.set_found(kPiece);
-  CHECK_FALSE(quota.take(1));
-  quota.set_found(2 * kLimit + kPiece);
+  CHECK(quota.found(kLimit, quota.before()));
+  CHECK(quota.room() == 0);
+  CHECK_FALSE(take(quota, 1));
+  CHECK(quota.found(3 * kLimit, quota.before()));
   CHECK(quota.room() == 0);
   quota.give(kLimit - kPiece);
-  CHECK_FALSE(quota.take(1));
+  CHECK_FALSE(take(quota, 1));
+}
+
+TEST_CASE("quota: while a call is under way, what is measured never becomes less",
+          "[unit][quota]") {
+  constexpr Bytes kContext = 10 * kPiece;
+  Quota quota;
+  quota.begin(kLimit, {});
+  CHECK(quota.found(kContext, quota.before()));
+  CHECK(quota.own().found == kContext);
+  Quota::Before before = quota.before();
+  {
+    Quota::Call call{Quota::Call::Later{}};
+    REQUIRE(quota.take(kPiece, &call));
+    // It has been charged, and not allocated yet, before or after the question.
+    CHECK_FALSE(quota.found(kContext, before));
+    CHECK_FALSE(quota.found(kContext, quota.before()));
+    CHECK(quota.own().found == kContext);
+    CHECK_FALSE(quota.found(kContext + 2 * kPiece, quota.before()));
+    CHECK(quota.own().found == kContext + kPiece);
+    before = quota.before();
+  }
+  CHECK_FALSE(quota.found(kContext + kPiece, before));
+  CHECK(quota.found(kContext + kPiece, quota.before()));
+  CHECK(quota.own().found == kContext);
+  before = quota.before();
+  CHECK(take(quota, kPiece));  // began and ended meanwhile
+  CHECK_FALSE(quota.found(0, before));
+  Quota::Call refused{Quota::Call::Later{}};
+  CHECK_FALSE(quota.take(kLimit, &refused));
+  CHECK(quota.found(2 * kPiece, quota.before()));
+  CHECK(quota.own().found == 0);
 }
 
 TEST_CASE("quota: each charge, and none besides, asks for what is not charged",
@@ -47,12 +84,12 @@ TEST_CASE("quota: each charge, and none besides, asks for what is not charged",
   asked = 0;
   Quota quota;
   const Quota::Measure measure{[](int device) noexcept { asked += device; }, 3};
-  CHECK(quota.take(kPiece));
+  CHECK(take(quota, kPiece));
   quota.begin(kLimit, {}, measure);
   CHECK(asked == 0);
-  CHECK(quota.take(kPiece));
+  CHECK(take(quota, kPiece));
   quota.give(kPiece);
-  CHECK_FALSE(quota.take(2 * kLimit));
+  CHECK_FALSE(take(quota, 2 * kLimit));
   CHECK(asked == 6);
 }
 
@@ -60,8 +97,8 @@ TEST_CASE("quota: a budget takes both or none", "[unit][quota]") {
   DeviceBudget budget;
   budget.quota().begin(kLimit, {});
   budget.set_limit(2 * kLimit);
-  CHECK(budget.take(kLimit));
-  CHECK_FALSE(budget.take(kPiece));
+  CHECK(take(budget, kLimit));
+  CHECK_FALSE(take(budget, kPiece));
   CHECK(budget.held() == kLimit);
   CHECK(budget.size() == kLimit);
   CHECK(budget.own_room() == kLimit);
@@ -81,7 +118,7 @@ TEST_CASE("quota: members race, none is beyond, and all that fits is had", "[uni
     std::vector<std::thread> all;
     for (Quota& member : members) {
       all.emplace_back([&] {
-        while (member.take(kPiece)) {
+        while (take(member, kPiece)) {
           had.fetch_add(1);
           if (had.load() * kPiece > kLimit) beyond.store(true);
         }
@@ -107,10 +144,10 @@ TEST_CASE("quota: the shares of the dead are freed before anybody is refused",
                        }});
   shares[1].charged.store(kPiece);
   shares[2].charged.store(kLimit - kPiece);
-  CHECK(quota.take(kPiece));
+  CHECK(take(quota, kPiece));
   CHECK(shares[2].charged == 0);
-  CHECK_FALSE(quota.take(kLimit - kPiece));
-  CHECK(quota.take(kLimit - 2 * kPiece));
+  CHECK_FALSE(take(quota, kLimit - kPiece));
+  CHECK(take(quota, kLimit - 2 * kPiece));
 }
 
 }  // namespace custash
