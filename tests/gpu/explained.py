@@ -67,6 +67,7 @@ def main():
         judge("array", "array 16384 8192 1")
         judge("mipmap", "levels 16384 4096 0 0 8")
         judge("graph", f"graph_memory {BIG}")
+        judge("managed", f"alloc_managed {BIG}")  # on neither side
         before, _ = look(command, other)
         descriptor = actor.ok(f"export_fd {handle}")[0]
         mine = other.number(f"import_fd {actor.pid} {descriptor} {BIG}")
