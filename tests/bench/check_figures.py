@@ -86,10 +86,12 @@ class Documentation(unittest.TestCase):
         def row(picture, who, at):
             return next(each for each in FOUND["rows"] if (each["picture"], each["who"], each["at"]) == (picture, who, at))
 
-        steps = [row("training", who, "a step")["median"] for who in ("no cache, with custash", "PyTorch's own cache", "no cache, without custash")]
-        self.assertIn("A step took {:.1f} ms under custash, {:.1f} with PyTorch's cache, and {:.0f} with none.".format(*steps), page)
-        memory = [row("training", who, "memory")["median"] / 1024 for who in ("no cache, with custash", "PyTorch's own cache")]
-        self.assertIn("It held {:.0f} GiB in place of {:.1f}.".format(*memory), page)
+        ways = ("no cache, with custash", "PyTorch's own cache", "expandable segments", "no cache, without custash")
+        steps = [row("training", who, "a step")["median"] for who in ways]
+        self.assertIn("A step took {:.1f} ms under custash, {:.1f} with PyTorch's cache, {:.1f} with expandable segments, and {:.0f} with "
+                      "no cache and no custash".format(*steps), page)
+        memory = [row("training", who, "memory")["median"] / 1024 for who in ways[:3]]
+        self.assertIn("the job held {:.1f} GiB in place of {:.1f}; expandable segments held {:.1f}.".format(*memory), page)
         held = {each["at"]: each for each in figures_plot.of(FOUND, "held") if each["who"] == "custash"}
         more = {at: [round(100 * each[key] - 100) for key in ("median", "low", "high")] for at, each in held.items()}
         streams, server, others = more.pop("streams"), more.pop("serving"), sorted(each[0] for each in more.values())
@@ -106,9 +108,10 @@ class Documentation(unittest.TestCase):
                         for picture, call, at in (("stall", "cudaFree", 1 << 20), ("threads", "cudaMalloc", 1)))
         self.assertIn("kernel runs | {} | {} |".format(*frees), page)
         self.assertIn("of 64 KiB | {} | {} |".format(*pairs), page)
-        both = [(said("training", who, "a step")["median"], said("training", who, "memory")["median"] / 1024)
-                for who in ("PyTorch's own cache", "no cache, with custash")]
-        self.assertIn("memory | {:.1f} ms; {:.1f} GiB | {:.1f} ms; {:.0f} GiB |".format(*both[0], *both[1]), page)
+        own, expandable, ours = [(said("training", who, "a step")["median"], said("training", who, "memory")["median"] / 1024)
+                                 for who in ("PyTorch's own cache", "expandable segments", "no cache, with custash")]
+        for theirs in (own, expandable):
+            self.assertIn("memory | {:.1f} ms; {:.1f} GiB | {:.1f} ms; {:.1f} GiB |".format(*theirs, *ours), page)
 
     def test_the_readme_says_what_training_held(self):
         page = " ".join((ROOT / "README.md").read_text().split())

@@ -86,7 +86,7 @@ def parts(build, out):
                         for preload in ([], [f"LD_PRELOAD={library}"])
                         for runtime in ("static", "shared") for threads in (1, 16)]),
         "side_by_side": (300, [side_by_side("side_by_side", "--only", "jax_default", "jax_platform", "torch", "torch_expandable")]),
-        "cost_of_checks": (150, [side_by_side("cost_of_checks", "--only", "gpt2_no_cache", "--windows", "40", "--turns", "1000",
+        "cost_of_checks": (150, [side_by_side("cost_of_checks", "--only", "gpt2_no_cache", "--windows", "40", "--turns", "40",
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
         "many_gpus": (560, [script("gpu/many_gpus.py", "--build", build, "--json", f"{out}/many_gpus.json")]),
         "limit_matrix": (560, [script("gpu/limit_matrix.py", "--build", build, "--json", f"{out}/limit_matrix.json")]),
