@@ -193,7 +193,8 @@ def run(name, args, asleep):
         awake.append((used_mib() or 0) - start)
         done = subprocess.run([args.command, "sleep", rng.choice(ready)], capture_output=True, text=True, check=False)
         text = (done.stdout + done.stderr).strip().split(": ", 1)[-1]
-        least.append((used_mib() or 0) - start)
+        if done.returncode == 0:
+            least.append((used_mib() or 0) - start)
         (slept if done.returncode == 0 and "already" not in text else refused).append(text)
     said += process.communicate()[0].splitlines(keepends=True)
     if process.returncode:
