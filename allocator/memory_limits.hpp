@@ -28,7 +28,7 @@ class MemoryLimits {
   struct QuotaCalls {
     std::string (*identity)(CUdevice device) = nullptr;
     Quota::Group (*join)(const std::string& group, const std::string& device) = nullptr;
-    void (*refresh)(int device) noexcept = nullptr;
+    void (*refresh)(int device, bool again) noexcept = nullptr;
   };
 
   void set_quota_calls(const QuotaCalls& calls) { calls_ = calls; }

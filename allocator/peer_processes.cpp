@@ -12,17 +12,20 @@ Bytes PeerProcesses::give_back(int device, Bytes bytes) {
   if (state_.captures_open.load() != 0) return 0;
   DeviceBudget& budget = state_.limits.budget(device);
   // What was measured may be gone, and an idle process does not measure.
-  const auto has = [&] { return budget.held() + budget.quota().own().found.load(); };
-  const Bytes before = has();
-  budget.quota().measure();
+  Quota& quota = budget.quota();
+  const Bytes found = quota.own().found.load();
+  quota.measure(true);
+  const Bytes fell = quota.shared() ? found - std::min(found, quota.own().found.load()) : 0;
+  const Bytes before = budget.held();
+  const auto given_yet = [&] { return fell + before - std::min(before, budget.held()); };
   visit_living(state_.on_device(device), [&](ContextCache& cache) {
-    const Bytes given = before - std::min(before, has());
+    const Bytes given = given_yet();
     if (given >= bytes) return;
     const CurrentContext current(state_.driver, cache.context());
     // What cannot be given is not counted.
     if (current.status().ok()) cache.trim({.bytes = bytes - given}).ignore();
   });
-  return before - std::min(before, has());
+  return given_yet();
 }
 
 void PeerProcesses::set_neighbours(Ask ask) {

@@ -68,11 +68,12 @@ class Quota {
   struct Before {
     std::uint64_t calls = 0;
     Bytes charged = 0;
+    Bytes taken = 0;
   };
 
   // Finds what is not charged, before each charge. No lock is held.
   struct Measure {
-    void (*refresh)(int device) noexcept;
+    void (*refresh)(int device, bool again) noexcept;
     int device;
   };
 
@@ -92,16 +93,20 @@ class Quota {
   // Before memory is requested by the call. False where that would exceed the limit.
   bool take(Bytes bytes, Call* call) {
     if (!limited()) return true;
-    measure();
-    call->begin();
-    if (charge(bytes)) return true;
-    call->end();
+    for (const bool again : {false, true}) {
+      measure(again);
+      call->begin();
+      if (charge(bytes)) return true;
+      call->end();
+    }
     return false;
   }
 
   // The memory is there already.
   void add(Bytes bytes) {
-    if (limited()) group_.own->charged.fetch_add(bytes);
+    if (!limited()) return;
+    taken_.fetch_add(bytes);
+    group_.own->charged.fetch_add(bytes);
   }
 
   // Memory was released, or the driver refused it.
@@ -111,12 +116,16 @@ class Quota {
     group_.own->charged.fetch_sub(bytes);
   }
 
-  // Finds what is not charged.
-  void measure() const {
-    if (measure_.refresh != nullptr) measure_.refresh(measure_.device);
+  // Finds what is not charged, unless that was a moment ago and is not wanted `again`.
+  void measure(bool again) const {
+    if (measure_.refresh != nullptr) measure_.refresh(measure_.device, again);
   }
 
-  [[nodiscard]] Before before() const { return {calls.load(), group_.own->charged.load()}; }
+  [[nodiscard]] Before before() const {
+    const std::uint64_t now = calls.load();
+    const Bytes taken = taken_.load();
+    return {now, group_.own->charged.load(), taken};
+  }
 
   // `used`: what the process was found to use since `before`. Exact if no call was under way;
   // else what is not charged may be more than it seems, and no less is noted than before.
@@ -124,7 +133,7 @@ class Quota {
     const Bytes charged = group_.own->charged.load();
     const bool exact =
         before.calls % kMost == 0 && before.calls == calls.load() && before.charged == charged;
-    const Bytes known = std::max(before.charged, charged);
+    const Bytes known = before.charged + (taken_.load() - before.taken);
     const Bytes beyond = used - std::min(used, known);
     group_.own->found.store(exact ? beyond : std::max(beyond, group_.own->found.load()));
     return exact;
@@ -158,6 +167,7 @@ class Quota {
         dead_are_gone = true;
         continue;
       }
+      taken_.fetch_add(bytes);
       group_.own->charged.fetch_add(bytes);
       if (used() <= limit()) return true;
       group_.own->charged.fetch_sub(bytes);  // another was faster, or will try again
@@ -172,6 +182,7 @@ class Quota {
   QuotaShare alone_{};
   Group group_{{&alone_, 1}, &alone_, nullptr};
   Measure measure_{};
+  std::atomic<Bytes> taken_{0};  // all that was ever charged
   std::atomic<Bytes> limit_{~0ULL};
 };
 

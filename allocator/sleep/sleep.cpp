@@ -69,6 +69,7 @@ MappedMemory* Attempt::mapped_with(const ContextCache& cache) const {
 std::string Attempt::run() {
   std::string why = reserve();
   if (why.empty()) why = still.begin(true);
+  const Quota::Call call;
   if (why.empty()) why = save();
   if (!why.empty()) return why;
   Bytes away = 0;
@@ -158,7 +159,6 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
   if (const SleepState now = state(); now != SleepState::Awake && now != SleepState::Asleep)
     return refuse(std::string("the process is ") + sleep_state_name(now));
   std::string why;
-  const Quota::Call call;
   constexpr int kTries = 4;  // the first shows how much is not of one value
   for (int i = 0; i < kTries; ++i) {
     answer = {};

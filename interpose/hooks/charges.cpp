@@ -4,6 +4,7 @@
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/rule.hpp"
+#include "allocator/base/scope.hpp"
 #include "allocator/base/thread.hpp"
 #include "allocator/memory_limits.hpp"
 #include "allocator/sleep/sleep.hpp"
@@ -18,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ namespace custash::charges {
 namespace {
 
 constexpr Nanoseconds kFresh = 50'000'000;
+constexpr int kPatience = 1000;  // tries
 
 // Of a device. One thread measures, and those that need it wait.
 struct Measuring {
@@ -48,6 +51,7 @@ struct PoolCharge {
 };
 
 constinit RankedMutex mutex{HookRank::OwnPools};
+constinit std::atomic<int> pools_asked{0};  // by threads that hold copies of their handles
 
 std::map<CUmemoryPool, PoolCharge>& pools() REQUIRES(mutex) {
   static auto& made = *new std::map<CUmemoryPool, PoolCharge>;  // never destroyed
@@ -125,6 +129,7 @@ void settle_pools(Quota& quota, CUdevice device, bool release) {
   {
     const RankedLock lock(mutex);
     known = pools();
+    pools_asked.fetch_add(1);
   }
   for (const auto& [pool, was] : known) {
     if (was.device != device || was.charged == 0) continue;
@@ -138,6 +143,7 @@ void settle_pools(Quota& quota, CUdevice device, bool release) {
     at->second.charged = now;
     quota.give(was.charged - now);
   }
+  pools_asked.fetch_sub(1);
 }
 
 // No pool reserves a smaller step.
@@ -148,42 +154,47 @@ Bytes pool_step(Bytes bytes) {
 // Whether the result is exact, or cannot be had.
 bool measure_alone(Allocator& core, CUdevice device, Measuring& its) {
   Quota& quota = core.limits().budget(device).quota();
+  const RelaxedCapture relaxed(core.driver());
   const std::uint64_t changes = unseen_changes.load();
-  settle_pools(quota, device, false);
   const Quota::Before before = quota.before();
   const Bytes elsewhere = its.managed.load() + Sleep(core).asleep_bytes(device);
   const std::optional<Bytes> used = nvml::used_here(device, before.charged != 0);
+  settle_pools(quota, device, false);  // if one has released memory, the result is not exact
   const bool exact = !used || quota.found(*used + elsewhere, before);
-  its.changes.store(changes);
+  if (exact) its.changes.store(changes);
   return exact;
 }
 
 enum class Result : std::uint8_t { Rough, Exact };
 
-// An exact result needs a moment without calls under way, so new ones wait for it. The
-// alternative is to refuse memory.
+// An exact result needs a moment without calls under way, so new ones wait for it, some
+// milliseconds at most. It is wanted where memory would be refused, and where there may be more
+// that no call tells.
 void measure(Allocator& core, CUdevice device, Result wanted) {
-  constexpr int kTries = 1000;
+  constexpr int kExact = 50;
   constexpr useconds_t kPause = 100;
   const CancellationOff off;
   Measuring& its = measuring(device);
   const std::uint64_t known = unseen_changes.load();
-  const bool rough = wanted == Result::Rough;
+  const auto all_seen = [&] { return its.changes.load() >= known; };
   const auto is_fresh = [&] {
-    return its.changes.load() >= known && core.driver().now() - its.at.load() < kFresh;
+    return wanted == Result::Rough && all_seen() &&
+           core.driver().now() - its.at.load() < kFresh;
   };
-  bool done = false;
-  bool alone = false;
-  for (int tries = 0; !done && tries < kTries; ++tries) {
-    if (tries != 0) usleep(kPause);
-    if (!alone && rough && is_fresh()) return;
-    alone = alone || !its.busy.exchange(true);
-    if (!alone) continue;
-    if (!rough) its.at.store(0);
-    quietly([&] { done = measure_alone(core, device, its) || rough; });
+  for (int tries = 0; its.busy.exchange(true); ++tries) {
+    if (tries == kPatience) return;
+    usleep(kPause);
   }
-  if (!alone) return;
-  its.at.store(core.driver().now());
+  if (!is_fresh()) {
+    const int most = wanted == Result::Rough && all_seen() ? 1 : kExact;
+    if (most != 1) its.at.store(0);
+    bool done = false;
+    for (int tries = 0; !done && tries < most; ++tries) {
+      if (tries != 0) usleep(kPause);
+      quietly([&] { done = measure_alone(core, device, its); });
+    }
+    its.at.store(core.driver().now());
+  }
   its.busy.store(false);
 }
 
@@ -238,10 +249,14 @@ void changes_unseen() noexcept {
   unseen_changes.fetch_add(1);
 }
 
-void refresh(int device) noexcept {
+void refresh(int device, bool again) noexcept {
   Allocator* const core = process::core();
   if (core == nullptr || device < 0 || !core->limits().budget(device).quota().limited()) return;
-  measure(*core, device, Result::Rough);
+  Measuring& its = measuring(device);
+  if (again) its.at.store(0);
+  if (its.changes.load() != unseen_changes.load() ||
+      core->driver().now() - its.at.load() >= kFresh)
+    measure(*core, device, Result::Rough);
 }
 
 int measure_again(int device, std::size_t, void* core) {
@@ -261,17 +276,25 @@ void pool_made(CUmemoryPool pool, CUdevice device) noexcept {
   });
 }
 
-void pool_ended(CUmemoryPool pool) noexcept {
-  PoolCharge was;
+CUresult destroy_pool(CUmemoryPool pool, CUresult (*real)(CUmemoryPool)) {
+  std::map<CUmemoryPool, PoolCharge>::node_type its;
   {
     const RankedLock lock(mutex);
-    const auto at = pools().find(pool);
-    if (at == pools().end()) return;
-    was = at->second;
-    pools().erase(at);
+    its = pools().extract(pool);
   }
-  if (DeviceBudget* const budget = budget_of(process::core(), passed::Kind::Pool, was.device))
-    budget->quota().give(was.charged);
+  for (int tries = 0; pools_asked.load() != 0 && tries < kPatience; ++tries)
+    usleep(100);  // nobody may ask a pool that has ended
+  const Quota::Call charged;
+  const CUresult result = real(pool);
+  if (its.empty()) return result;
+  if (result != CUDA_SUCCESS) {
+    const RankedLock lock(mutex);
+    pools().insert(std::move(its));
+  } else if (DeviceBudget* const budget =
+                 budget_of(process::core(), passed::Kind::Pool, its.mapped().device)) {
+    budget->quota().give(its.mapped().charged);
+  }
+  return result;
 }
 
 bool take_from_pool(Allocator& core,
@@ -312,7 +335,7 @@ void taken_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept {
 
 FreeMemory free_memory(Allocator& core, CUdevice device, const FreeMemory& real) {
   core.limits().apply_options(device);
-  refresh(device);
+  refresh(device, false);
   // What neighbours would return counts, too, as they published it last.
   const Bytes cached = core.reclaimable(device);
   const Bytes ours = cached + neighbours::spare(core, device);

@@ -44,8 +44,9 @@ FreeMemory free_memory(Allocator& core, CUdevice device, const FreeMemory& real)
 
 // The call changes what is only measured.
 void changes_unseen() noexcept;
-// Measures, unless that was a moment ago. Without limit_all, nothing happens.
-void refresh(int device) noexcept;
+// Measures, unless that was a moment ago and is not wanted `again`. Without limit_all, nothing
+// happens.
+void refresh(int device, bool again) noexcept;
 // Measures again, and returns whether there is more room now.
 int measure_again(int device, std::size_t bytes, void* core);
 
@@ -76,7 +77,7 @@ CUresult around_free(CUdeviceptr address, Call call) {
 // A call that takes memory of a pool of the driver's, which keeps what it has. `call` returns
 // the driver's answer.
 void pool_made(CUmemoryPool pool, CUdevice device) noexcept;
-void pool_ended(CUmemoryPool pool) noexcept;
+CUresult destroy_pool(CUmemoryPool pool, CUresult (*real)(CUmemoryPool));
 bool take_from_pool(Allocator& core,
                     CUmemoryPool pool,
                     Bytes bytes,

@@ -160,6 +160,7 @@ CUresult mem_map(
   const CUresult result = hooks::retry_after_trim(
       real, [&](auto* call) { return call(address, bytes, offset, by_driver, flags); });
   if (result != CUDA_SUCCESS && noted) {
+    const Quota::Call charged;
     const HandleTable::Unmapped before = handle_table().unmapped(address, 1);
     end_all(before);
     refund_all(before);

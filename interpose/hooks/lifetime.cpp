@@ -39,8 +39,8 @@ passed::Ended ends(Allocator& core, CUcontext context) {
 
 void has_ended(Allocator& core, CUcontext context, const passed::Ended& memory) {
   charges::give_all(memory);
-  charges::changes_unseen();
   core.context_gone(context);
+  charges::changes_unseen();
   process::pinned().reclaim().context_gone(context);
   if (const CheckLibrary* const checks = check_library()) checks->context_ended(context);
 }

@@ -73,8 +73,7 @@ CUresult pool_destroy(Real<CUmemoryPool> real, NullStream, CUmemoryPool pool) {
   Allocator* const core = process::core();
   // Before the call: afterwards another pool may get the handle.
   const Accounts::Number account = core == nullptr ? 0 : own_pools::destroying(pool);
-  const CUresult result = real(pool);
-  if (core != nullptr && result == CUDA_SUCCESS) charges::pool_ended(pool);
+  const CUresult result = charges::destroy_pool(pool, real);
   if (core != nullptr) own_pools::destroyed(*core, account, pool, result == CUDA_SUCCESS);
   return result;
 }

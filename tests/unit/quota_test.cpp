@@ -71,7 +71,15 @@ TEST_CASE("quota: while a call is under way, what is measured never becomes less
   CHECK(quota.own().found == kContext);
   before = quota.before();
   CHECK(take(quota, kPiece));  // began and ended meanwhile
+  quota.give(kPiece);
   CHECK_FALSE(quota.found(0, before));
+  CHECK(take(quota, kPiece));
+  // One has allocated, another has released as much, and NVML saw the first.
+  before = quota.before();
+  CHECK(take(quota, kPiece));
+  quota.give(kPiece);
+  CHECK_FALSE(quota.found(kContext + 3 * kPiece, before));
+  CHECK(quota.own().found == kContext);
   Quota::Call refused{Quota::Call::Later{}};
   CHECK_FALSE(quota.take(kLimit, &refused));
   CHECK(quota.found(2 * kPiece, quota.before()));
@@ -83,14 +91,14 @@ TEST_CASE("quota: each charge, and none besides, asks for what is not charged",
   static int asked;
   asked = 0;
   Quota quota;
-  const Quota::Measure measure{[](int device) noexcept { asked += device; }, 3};
+  const Quota::Measure measure{[](int device, bool) noexcept { asked += device; }, 3};
   CHECK(take(quota, kPiece));
   quota.begin(kLimit, {}, measure);
   CHECK(asked == 0);
   CHECK(take(quota, kPiece));
   quota.give(kPiece);
   CHECK_FALSE(take(quota, 2 * kLimit));
-  CHECK(asked == 6);
+  CHECK(asked == 9);  // before it refuses, once more
 }
 
 TEST_CASE("quota: a budget takes both or none", "[unit][quota]") {
