@@ -86,7 +86,7 @@ def check_wheel(folder):
 
 
 def main():
-    skip_where_something_lacks()
+    skip_where_something_lacks("aarch64-linux-gnu-pkg-config")
     with tempfile.TemporaryDirectory() as folder:
         check_debian_package(pathlib.Path(folder))
         check_wheel(pathlib.Path(folder))
