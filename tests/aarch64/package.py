@@ -16,7 +16,8 @@ import zipfile
 
 from lacking import ROOT, skip_where_something_lacks
 
-DOCUMENTS = "usr/lib/aarch64-linux-gnu/pkgconfig/custash.pc"
+FILES = ("usr/lib/aarch64-linux-gnu/pkgconfig/custash.pc", "usr/share/man/man1/custash.1.gz",
+         "usr/share/zsh/vendor-completions/_custash")
 PROGRAMS = ("custash", "custash-replay")
 
 
@@ -59,7 +60,8 @@ def check_debian_package(folder):
     assert re.fullmatch(r"libc6(:arm64)? \(>= 2\.\d+\)", depends), depends
     inside = folder / "deb"
     run("dpkg-deb", "-x", package, inside)
-    assert (inside / DOCUMENTS).exists()
+    for each in FILES:
+        assert (inside / each).exists(), each
     archive = run("aarch64-linux-gnu-objdump", "-f", inside / "usr/lib/aarch64-linux-gnu/libcustash.a")
     assert set(re.findall(r"file format (\S+)", archive)) == {"elf64-littleaarch64"}
     look_into(package.name, inside / "usr/lib/aarch64-linux-gnu/libcustash.so",
