@@ -34,15 +34,16 @@ def make(kind, ending, out):
 
 def look_into(name, library, programs):
     """Symbols and versions by the lint; the processor of everything that is a program or a library."""
-    checks = library.with_name("libcustash-check.so")
-    said = run(sys.executable, f"{ROOT}/tests/lint/exports.py", library, checks, *programs)
-    machines = {re.search(r"Machine:\s+(.+)", run("readelf", "-h", each))[1] for each in (library, checks, *programs)}
+    libraries = (library, library.with_name("libcustash-check.so"), library.with_name("libcustash-torch.so"))
+    binaries = (*libraries, *programs)
+    said = run(sys.executable, f"{ROOT}/tests/lint/exports.py", *binaries)
+    machines = {re.search(r"Machine:\s+(.+)", run("readelf", "-h", each))[1] for each in binaries}
     assert machines == {"AArch64"}, machines
-    needed = {each.name: re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", each)) for each in (library, checks, *programs)}
+    needed = {each.name: re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", each)) for each in binaries}
     allowed = {"libc.so.6", "ld-linux-aarch64.so.1", "libm.so.6"}
     for each, names in needed.items():
         assert set(names) <= allowed, (each, names)
-    versions = {tuple(map(int, version)) for each in (library, checks, *programs)
+    versions = {tuple(map(int, version)) for each in binaries
                 for version in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", run("readelf", "-V", "-W", each))}
     print(f"{name}: AArch64, {said.split(',')[0]} symbols, NEEDED {needed['libcustash.so']}, "
           f"glibc {'.'.join(map(str, max(versions)))} at most")
