@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 
 #include <dirent.h>
@@ -70,14 +69,16 @@ struct Stat {
 // of threads, and the 20th, the start.
 Stat stat_of(pid_t process) {
   Stat out;
-  std::string path("/proc/");
-  path += std::to_string(process);
-  path += "/stat";
-  std::FILE* const file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return out;
+  // By the folder: QEMU answers for the process's own /proc/PID, with a start of its own.
+  const int folder = ::open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  const int file =
+      ::openat(folder, (std::to_string(process) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (folder >= 0) ::close(folder);
+  if (file < 0) return out;
   char text[1024];
-  const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
-  (void)std::fclose(file);
+  const ssize_t size = ::read(file, text, sizeof text - 1);
+  ::close(file);
+  if (size <= 0) return out;
   text[size] = '\0';
   const char* at = std::strrchr(text, ')');
   for (int word = 1; at != nullptr && word <= 20; ++word) {

@@ -10,9 +10,9 @@ LIBRARIES = "/usr/lib/aarch64-linux-gnu"
 BINFMT = "/proc/sys/fs/binfmt_misc/qemu-aarch64"
 
 
-def lacking():
+def lacking(commands):
     """The first thing that is not here, or an empty text."""
-    for command in ("aarch64-linux-gnu-g++", "qemu-aarch64-static"):
+    for command in ("aarch64-linux-gnu-g++", "qemu-aarch64-static", *commands):
         if not shutil.which(command):
             return command
     for file in ("liblzma.a", "pkgconfig/zlib.pc", "pkgconfig/spdlog.pc", "libstdc++.so.6"):
@@ -21,8 +21,9 @@ def lacking():
     return "" if os.path.exists(BINFMT) else f"{BINFMT} (the kernel does not start programs for aarch64 by QEMU)"
 
 
-def skip_where_something_lacks():
-    missing = lacking()
+def skip_where_something_lacks(*commands):
+    """These commands are needed, too."""
+    missing = lacking(commands)
     if missing:
         print(f"skipped: no {missing}: tools/setup --arch aarch64 installs what this test needs")
         sys.exit(SKIP)

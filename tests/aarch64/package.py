@@ -16,7 +16,8 @@ import zipfile
 
 from lacking import ROOT, skip_where_something_lacks
 
-DOCUMENTS = "usr/lib/aarch64-linux-gnu/pkgconfig/custash.pc"
+FILES = ("usr/lib/aarch64-linux-gnu/pkgconfig/custash.pc", "usr/share/man/man1/custash.1.gz",
+         "usr/share/zsh/vendor-completions/_custash")
 PROGRAMS = ("custash", "custash-replay")
 
 
@@ -33,15 +34,16 @@ def make(kind, ending, out):
 
 def look_into(name, library, programs):
     """Symbols and versions by the lint; the processor of everything that is a program or a library."""
-    checks = library.with_name("libcustash-check.so")
-    said = run(sys.executable, f"{ROOT}/tests/lint/exports.py", library, checks, *programs)
-    machines = {re.search(r"Machine:\s+(.+)", run("readelf", "-h", each))[1] for each in (library, checks, *programs)}
+    libraries = (library, library.with_name("libcustash-check.so"), library.with_name("libcustash-torch.so"))
+    binaries = (*libraries, *programs)
+    said = run(sys.executable, f"{ROOT}/tests/lint/exports.py", *binaries)
+    machines = {re.search(r"Machine:\s+(.+)", run("readelf", "-h", each))[1] for each in binaries}
     assert machines == {"AArch64"}, machines
-    needed = {each.name: re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", each)) for each in (library, checks, *programs)}
+    needed = {each.name: re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", each)) for each in binaries}
     allowed = {"libc.so.6", "ld-linux-aarch64.so.1", "libm.so.6"}
     for each, names in needed.items():
         assert set(names) <= allowed, (each, names)
-    versions = {tuple(map(int, version)) for each in (library, checks, *programs)
+    versions = {tuple(map(int, version)) for each in binaries
                 for version in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", run("readelf", "-V", "-W", each))}
     print(f"{name}: AArch64, {said.split(',')[0]} symbols, NEEDED {needed['libcustash.so']}, "
           f"glibc {'.'.join(map(str, max(versions)))} at most")
@@ -59,7 +61,8 @@ def check_debian_package(folder):
     assert re.fullmatch(r"libc6(:arm64)? \(>= 2\.\d+\)", depends), depends
     inside = folder / "deb"
     run("dpkg-deb", "-x", package, inside)
-    assert (inside / DOCUMENTS).exists()
+    for each in FILES:
+        assert (inside / each).exists(), each
     archive = run("aarch64-linux-gnu-objdump", "-f", inside / "usr/lib/aarch64-linux-gnu/libcustash.a")
     assert set(re.findall(r"file format (\S+)", archive)) == {"elf64-littleaarch64"}
     look_into(package.name, inside / "usr/lib/aarch64-linux-gnu/libcustash.so",
@@ -86,7 +89,7 @@ def check_wheel(folder):
 
 
 def main():
-    skip_where_something_lacks()
+    skip_where_something_lacks("aarch64-linux-gnu-pkg-config")
     with tempfile.TemporaryDirectory() as folder:
         check_debian_package(pathlib.Path(folder))
         check_wheel(pathlib.Path(folder))

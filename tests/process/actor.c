@@ -413,6 +413,9 @@ static int obey(char* line) {
     void* at = NULL;
     const int code = cuMemAllocHost_v2(&at, (size_t)a);
     add(code, (address)at, (size_t)a);
+  } else if (!strcmp(word, "write")) { /* all of it, by the host */
+    memset((void*)memory[n], 7, sizes[n]);
+    printf("0\n");
   } else if (!strcmp(word, "unpin")) {
     printf("%d\n", cuMemFreeHost((void*)memory[n]));
   } else if (!strcmp(word,

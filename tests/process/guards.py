@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -82,10 +81,8 @@ class Guards(Case):
     def test_second_frees_by_the_c_api_are_reported(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "found.json")
-            done = subprocess.run([sys.executable, "-c", BY_HAND],
-                                  env=program.environment(True, CUSTASH_CONF=f"guard:all,guard_report:{path}"),
-                                  capture_output=True, text=True, check=True)
-            self.assertEqual(done.stdout, "0 0 1\n" * 2)
+            done = program.run(sys.executable, "-c", BY_HAND, CUSTASH_CONF=f"guard:all,guard_report:{path}")
+            self.assertEqual((done.returncode, done.stdout), (0, "0 0 1\n" * 2))
             with open(path, encoding="utf-8") as file:
                 kinds = [finding["suspects"][0]["kind"] for finding in json.load(file)["findings"]]
         self.assertEqual(kinds, ["second_free"] * 2)

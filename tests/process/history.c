@@ -128,8 +128,9 @@ int main(int argc, char** argv) {
     while (cu.cuMemAlloc_v2(&out, 256 << 20) == 0)
       continue;
   } else if (strcmp(what, "errors") == 0) {
-    printf("%d %d ", snapshot(NULL), snapshot("a.txt"));
-    printf("%d %s\n", snapshot(where), last_error_message());
+    const int by_ending = snapshot("a.txt"), by_null = snapshot(NULL),
+              written = snapshot(where);
+    printf("%d %d %d %s\n", by_null, by_ending, written, last_error_message());
     size_t size = 0, room = 3;
     char text[64];
     printf("%d %d\n",

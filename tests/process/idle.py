@@ -118,11 +118,12 @@ class DeviceMemory(Idle):
 
     def test_without_a_thread_later_calls_return_it(self):
         actor, bare = self.actor("decay:1,control:false,neighbours:false"), self.observer()
+        threads = actor.ok("threads")  # QEMU has one of its own
         actor.ok(f"alloc {70 * MIB}")
         held = self.free(bare)
         actor.ok("free 0")
         time.sleep(2.2)
-        self.assertEqual(actor.ok("threads"), ["1"])
+        self.assertEqual(actor.ok("threads"), threads)
         self.assertEqual(self.free(bare), held)
         for _ in range(3):
             actor.ok(f"alloc {MIB}")
@@ -189,8 +190,15 @@ class ManyGigabytes(Idle):
 
 
 class PinnedMemory(Idle):
-    def returns(self, actor, size=200 * MIB, meanwhile=None, seconds=4):
+    @staticmethod
+    def pin(actor, size):
+        """The block's number. All its pages are there, even where madvise does not make them (QEMU)."""
         number = actor.ok(f"pin {size}")[0]
+        actor.ok(f"write {number}")
+        return number
+
+    def returns(self, actor, size=200 * MIB, meanwhile=None, seconds=4):
+        number = self.pin(actor, size)
         held = resident(actor.pid)
         actor.ok(f"unpin {number}")
         self.assertGreater(resident(actor.pid), held - size // 2)
@@ -225,7 +233,7 @@ class PinnedMemory(Idle):
     def test_it_stays_while_the_device_works(self):
         actor = self.actor("pinned_decay:1")
         actor.ok("alloc 1000")
-        number = actor.ok(f"pin {64 * MIB}")[0]
+        number = self.pin(actor, 64 * MIB)
         held = resident(actor.pid)
         actor.ok(f"unpin {number}")
         actor.ok("hold 3")
@@ -237,13 +245,13 @@ class PinnedMemory(Idle):
 
     def test_without_a_thread_later_calls_return_it(self):
         actor = self.actor("pinned_decay:1,control:false,neighbours:false")
-        number = actor.ok(f"pin {100 * MIB}")[0]
+        number = self.pin(actor, 100 * MIB)
         held = resident(actor.pid)
         actor.ok(f"unpin {number}")
         time.sleep(2)
         self.assertGreater(resident(actor.pid), held - 50 * MIB)
         for _ in range(4):  # larger than what is free
-            actor.ok(f"pin {120 * MIB}")
+            self.pin(actor, 120 * MIB)
             time.sleep(0.7)
         self.assertLess(resident(actor.pid), held + (4 * 120 - 50) * MIB)
 

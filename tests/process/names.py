@@ -17,7 +17,7 @@ import unittest
 
 import browser
 import program as shared
-from program import PATHS, Case, environment, lines_marked
+from program import PATHS, Case, environment, lines_marked, run
 from report_data import data_of
 
 PATHS.command = PATHS.compiler = PATHS.cuda = PATHS.nvcc = ""
@@ -115,8 +115,8 @@ class Names(Case):
                        "    return runtime.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(n))\nassert выделить(4096) == 0\n")
         for form in ("json", "pickle", "trace.json", "html"):
             out = self.path("python." + form)
-            subprocess.run([sys.executable, script], timeout=60, check=True, env=environment(
-                preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF=f"history:1000,snapshot:{out}"), stderr=subprocess.DEVNULL)
+            done = run(sys.executable, script, CUSTASH_SIM="devices=1", CUSTASH_CONF=f"history:1000,snapshot:{out}")
+            self.assertEqual(done.returncode, 0, done.stderr)
             shared.render(self.folder)
             with open(out, "rb") as file:
                 data = json.dumps(data_of(out), ensure_ascii=False).encode() if form == "html" else file.read()

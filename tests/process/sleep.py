@@ -395,7 +395,7 @@ class Sleep(Case):
         self.assertEqual(first.quit(), 0)
 
     def test_threads_that_make_and_end_mappings_beside_sleep(self):
-        done = program.run("mapped", CUSTASH_CONF="backing:vmm", CUSTASH_SIM="devices=2,memory=1g")
+        done = program.run("mapped", timeout=300, CUSTASH_CONF="backing:vmm", CUSTASH_SIM="devices=2,memory=1g")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"^slept [1-9]\d* wrong 0\n$")
 
