@@ -190,9 +190,9 @@ std::vector<ContextCache*> Allocator::State::all() {
   return out;
 }
 
-std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches_) {
+std::vector<Timeline*> timelines_of(std::span<ContextCache* const> caches) {
   std::vector<Timeline*> out;
-  for (ContextCache* cache : caches_)
+  for (ContextCache* cache : caches)
     out.push_back(&cache->timeline());
   return out;
 }

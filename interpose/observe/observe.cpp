@@ -59,7 +59,7 @@ void before(const Call& call, Tokens* tokens) noexcept {
   const Waits waits(left, CUDA_SUCCESS);
   const bool node = makes_node(call.stream);
   while (left != 0) {
-    const int number = std::bit_width(left) - 1;
+    const int number = static_cast<int>(std::bit_width(left)) - 1;
     left &= ~(1U << number);
     const Observer* const observer = observer_of(number, node);
     if (observer != nullptr && observer->before != nullptr)
