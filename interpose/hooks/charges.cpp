@@ -165,6 +165,10 @@ bool measure_alone(Allocator& core, CUdevice device, Measuring& its) {
   return exact;
 }
 
+bool is_fresh(const Allocator& core, const Measuring& its, std::uint64_t known) {
+  return its.changes.load() >= known && core.driver().now() - its.at.load() < kFresh;
+}
+
 enum class Result : std::uint8_t { Rough, Exact };
 
 // An exact result needs a moment without calls under way, so new ones wait for it, some
@@ -176,18 +180,14 @@ void measure(Allocator& core, CUdevice device, Result wanted) {
   const CancellationOff off;
   Measuring& its = measuring(device);
   const std::uint64_t known = unseen_changes.load();
-  const auto all_seen = [&] { return its.changes.load() >= known; };
-  const auto is_fresh = [&] {
-    return wanted == Result::Rough && all_seen() &&
-           core.driver().now() - its.at.load() < kFresh;
-  };
   for (int tries = 0; its.busy.exchange(true); ++tries) {
     if (tries == kPatience) return;
     usleep(kPause);
   }
-  if (!is_fresh()) {
-    const int most = wanted == Result::Rough && all_seen() ? 1 : kExact;
-    if (most != 1) its.at.store(0);
+  if (wanted == Result::Exact || !is_fresh(core, its, known)) {
+    const bool once = wanted == Result::Rough && its.changes.load() >= known;
+    const int most = once ? 1 : kExact;
+    if (!once) its.at.store(0);
     bool done = false;
     for (int tries = 0; !done && tries < most; ++tries) {
       if (tries != 0) usleep(kPause);
@@ -254,9 +254,7 @@ void refresh(int device, bool again) noexcept {
   if (core == nullptr || device < 0 || !core->limits().budget(device).quota().limited()) return;
   Measuring& its = measuring(device);
   if (again) its.at.store(0);
-  if (its.changes.load() != unseen_changes.load() ||
-      core->driver().now() - its.at.load() >= kFresh)
-    measure(*core, device, Result::Rough);
+  if (!is_fresh(*core, its, unseen_changes.load())) measure(*core, device, Result::Rough);
 }
 
 int measure_again(int device, std::size_t, void* core) {
@@ -277,6 +275,7 @@ void pool_made(CUmemoryPool pool, CUdevice device) noexcept {
 }
 
 CUresult destroy_pool(CUmemoryPool pool, CUresult (*real)(CUmemoryPool)) {
+  const CancellationOff off;
   std::map<CUmemoryPool, PoolCharge>::node_type its;
   {
     const RankedLock lock(mutex);

@@ -17,7 +17,7 @@ class Allocator;
 
 namespace custash::nvml {
 
-// Before the first question, in which the loader may be held.
+// At the start: later another thread may hold the loader's lock.
 void open_library() noexcept;
 
 // What this process uses of the device; nothing where NVML does not say, of which a line in the
