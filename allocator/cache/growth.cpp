@@ -291,7 +291,6 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
   }
   std::vector<CUdevice> late;  // peers that came during map()
   const Nanoseconds mapped_at = core_.shared.driver.now();
-  bool often = false;
   {
     CacheLock lock(core_.mutex);
     if (!status.ok()) {
@@ -304,11 +303,9 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
       late = now.devices;
     core_.headroom.use(growth.made);
     mapping_cost_.note(mapped_at, mapped.size());
-    often = !moved.empty() && move_rate_.note(mapped_at, moved.size());
     segments_.enter(*growth.block->segment, growth.begin(), growth.end(), mapped.size());
     commit(mapped);
   }
-  if (often) tell_moves();
   for (const CUdevice peer : late) {
     for (const Page& page : mapped) {
       core_.memory
@@ -317,14 +314,6 @@ Status MemoryGrowth::fill(Arena& arena, const Growth& growth, Commit commit) {
     }
   }
   return {};
-}
-
-void MemoryGrowth::tell_moves() const {
-  log(LogLevel::Warn,
-      "event=pages_move_often device=" + std::to_string(core_.device) + " pages_per_second=" +
-          std::to_string(MoveRate::kMany * 1'000'000'000 / MoveRate::kWindow) + "+ seconds=" +
-          std::to_string(MoveRate::kWindows * MoveRate::kWindow / 1'000'000'000) +
-          " reason=\"the program's sizes take turns in the same memory; custash top shows MOVES/S\"");
 }
 
 Status MemoryGrowth::add_range(Arena& arena, Bytes bytes) {

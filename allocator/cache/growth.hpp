@@ -44,7 +44,6 @@ class MemoryGrowth {
       REQUIRES(cache_lock);
   [[nodiscard]] bool moved_too_often(const Request& request) REQUIRES(cache_lock);
   void note_got(const Request& request, Address address) REQUIRES(cache_lock);
-  void tell_moves() const EXCLUDES(cache_lock);
   void abandon(Arena& arena, const Growth& growth) REQUIRES(cache_lock);
   Address take_gap(Pool& pool, const Request& request) REQUIRES(cache_lock);
 
@@ -53,7 +52,6 @@ class MemoryGrowth {
   FreedBlocks& freed_;
   Segments& segments_;
   StalePages& stale_;
-  MoveRate move_rate_ GUARDED_BY(cache_lock);
   MappingCost mapping_cost_ GUARDED_BY(cache_lock);
 };
 

@@ -2,8 +2,6 @@
 // Programs that repeat themselves: they come to an end with new memory.
 #include "allocator/heap/settling.hpp"
 
-#include "allocator/base/log.hpp"
-#include "allocator/heap/mapping_cost.hpp"
 #include "tests/unit/bed.hpp"
 
 using namespace custash;
@@ -12,16 +10,6 @@ namespace {
 
 Bytes held(Bed& bed) {
   return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
-}
-
-// A block lies where a large one needs a hole.
-void move_pages(Bed& bed) {
-  const Address first = bed.malloc(40_MiB);
-  const Address between = bed.malloc(2_MiB);
-  bed.free(first);
-  const Address large = bed.malloc(42_MiB);
-  bed.free(between);
-  bed.free(large);
 }
 
 }  // namespace
@@ -97,52 +85,4 @@ TEST_CASE("before memory is made, blocks that wait outside limbo are asked for, 
     bed.free_on(first, c);
   }
   CHECK(held(bed) <= 24_MiB);
-}
-
-TEST_CASE("moves are told once, when they have been often for half a minute",
-          "[unit][settling]") {
-  constexpr Nanoseconds kSecond = 1'000'000'000;
-  MoveRate rate;
-  const auto told = [&](Nanoseconds from, Nanoseconds to, std::size_t pages) {
-    int times = 0;
-    for (Nanoseconds second = from; second < to; ++second)
-      times += rate.note(second * kSecond, pages);
-    return times;
-  };
-  CHECK(told(100, 200, 240) == 0);  // too few
-  CHECK(told(200, 229, 260) == 0);  // not for long enough
-  CHECK(told(260, 289, 260) == 0);  // with a pause between
-  CHECK(told(289, 300, 260) == 1);
-  CHECK(told(300, 400, 260) == 0);  // once
-}
-
-namespace {
-
-int lines_of_moves = 0;
-int locks_while_told = 0;
-
-void count_lines(std::string_view line) {
-  if (line.find("event=pages_move_often") == std::string_view::npos) return;
-  ++lines_of_moves;
-  locks_while_told += held_locks();
-}
-
-}  // namespace
-
-TEST_CASE("the log tells once that pages move often", "[unit][settling]") {
-  Bed bed({.device_memory = 512_MiB});
-  lines_of_moves = locks_while_told = 0;
-  open_log(LogLevel::Warn, count_lines);
-  constexpr int kASecond = 50;
-  for (int i = 0; i < 60 * kASecond; ++i) {
-    move_pages(bed);
-    // So that moving never pays off.
-    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    sim::advance_clock(1'000'000'000 / kASecond);
-    if (i == 20 * kASecond) CHECK(lines_of_moves == 0);
-  }
-  CHECK(bed.stats().num_pages_moved > 60 * 250);
-  open_log(LogLevel::Off, nullptr);
-  CHECK(lines_of_moves == 1);
-  CHECK(locks_while_told == 0);
 }
