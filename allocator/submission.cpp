@@ -215,12 +215,15 @@ ContextUsers* Allocator::users_of(CUcontext context) {
 }
 
 void Allocator::context_destroyed(CUcontext context) {
-  // Other contexts' copies may still use its memory. Without custash, their frees since have
-  // waited for that.
-  if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere))
-    visit_living(state_->all(),
-                 [](ContextCache& each) { each.timeline().fences().wait_frees().ignore(); });
   ContextCache* const ending = state_->known(context);
+  // Other contexts' copies may still use its memory. Without custash, their frees since have
+  // waited for that. Its own work may use theirs, and nobody sees it from now on.
+  if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere)) {
+    visit_living(state_->all(), [&](ContextCache& each) {
+      FenceLog& fences = each.timeline().fences();
+      (&each == ending ? fences.wait_all() : fences.wait_frees()).ignore();
+    });
+  }
   const DeviceStats all = ending == nullptr ? DeviceStats{} : stats(ending->device());
   ContextCache* cache = state_->remove(context);
   state_->new_epoch();

@@ -74,8 +74,10 @@ Status FenceLog::ensure(Position need, FenceKind kind) {
   if (!holds(Rule::fences_cover_what_came_before)) ++fence.covers.count;
   fence.stream_state = submissions_.only_stream();
   const Status status = record(fence);
-  // Without a fence for now: poll() records one later.
-  if (!status.ok()) return events_.note_if_broken(status) ? status : Status();
+  if (!status.ok()) {  // without a fence for now: poll() records one later
+    if (kind == FenceKind::AtFree) atomic_max(unfenced_, need);
+    return events_.note_if_broken(status) ? status : Status();
+  }
   recorded_.fetch_add(1);
   commit(std::move(fence));
   return {};
@@ -280,6 +282,8 @@ Status FenceLog::wait_returned() {
 }
 
 Status FenceLog::wait_frees() {
+  if (const Position unfenced = unfenced_.load(); unfenced > passed())
+    return wait_for(unfenced);
   Fence newest;
   {
     Lock lock(mutex_);

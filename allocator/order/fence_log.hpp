@@ -69,7 +69,7 @@ class FenceLog {
   void poll(Position need);
   // For everything submitted so far.
   Status wait_all();
-  // For the newest fence recorded at a free, or for the oldest one (false: there is none).
+  // For the newest free, or for the oldest fence recorded at one (false: there is none).
   Status wait_frees();
   bool wait_oldest_free();
   // For the first fence that covers this position of a free.
@@ -109,6 +109,7 @@ class FenceLog {
   std::atomic<Position> coverable_{};
   std::atomic<Position> passed_{};
   std::atomic<Position> host_until_{};
+  std::atomic<Position> unfenced_{};  // of the newest free for which no fence could be recorded
   std::atomic<std::uint64_t> recorded_{0};
   std::atomic<bool> recording_{false};            // some thread records a fence
   Mutex& mutex_;                                  // the timeline's

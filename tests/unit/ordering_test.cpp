@@ -351,6 +351,20 @@ TEST_CASE("a context does not end before work of another that came before a free
   REQUIRE_FALSE(sim::complete(after_free));
 }
 
+TEST_CASE("a context does not end before its own work, which sleep would miss",
+          "[unit][ordering]") {
+  Bed bed;
+  (void)bed.malloc(kBytes);
+  const CUcontext second = make_context();
+  Address q = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  bed.launch(nullptr);
+  const auto its = sim::last_op(nullptr);
+  REQUIRE_FALSE(sim::complete(its));
+  bed.allocator->context_destroyed(second);
+  CHECK(sim::complete(its));
+}
+
 TEST_CASE("work that the host could see on the legacy stream is no barrier for others",
           "[unit][ordering]") {
   Bed bed;
