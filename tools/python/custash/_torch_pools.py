@@ -89,6 +89,7 @@ def unused_bytes(device):
 
 def memory_snapshot(mempool_id=None, include_traces=True):
     """As torch.cuda.memory_snapshot, of private pools only. There are no traces."""
+    _free_expired()
     segments = {}
     for each in blocks(pool=mempool_id):
         start, pool = each.segment or 0, (each.pool.first, each.pool.second)
@@ -132,7 +133,7 @@ class MemPool:
 
 # ---- Checkpoints. A graph's replay recreates its outputs at their addresses, as storages that own no memory. A restored pool has
 # those blocks in use again, and they must be freed with their storages. PyTorch gives such a storage a deleter, which Python
-# cannot. So the storage is noted here, and its block is freed once PyTorch next asks for the pool's state.
+# cannot. So the storage is noted here, and its block is freed once somebody next asks for the pool's state or a snapshot.
 
 _adopted = {}  # by the storage's address in C++: (a weak reference to it, the address of its memory)
 
