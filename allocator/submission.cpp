@@ -221,7 +221,9 @@ void Allocator::context_destroyed(CUcontext context) {
   if (state_->contexts.load() > 1 && holds(Rule::a_context_ends_after_frees_elsewhere)) {
     visit_living(state_->all(), [&](ContextCache& each) {
       FenceLog& fences = each.timeline().fences();
-      (&each == ending ? fences.wait_all() : fences.wait_frees()).ignore();
+      if (each.context() == context) return fences.wait_all().ignore();  // not of a green one
+      fences.wait_unfenced_free();
+      fences.wait_frees().ignore();
     });
   }
   const DeviceStats all = ending == nullptr ? DeviceStats{} : stats(ending->device());

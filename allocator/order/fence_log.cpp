@@ -282,8 +282,6 @@ Status FenceLog::wait_returned() {
 }
 
 Status FenceLog::wait_frees() {
-  if (const Position unfenced = unfenced_.load(); unfenced > passed())
-    return wait_for(unfenced);
   Fence newest;
   {
     Lock lock(mutex_);
@@ -293,6 +291,11 @@ Status FenceLog::wait_frees() {
   }
   CUSTASH_ASSERT(newest.kind == FenceKind::AtFree && newest.covers <= coverable());
   return newest.covers.none() ? Status() : wait_host(newest);
+}
+
+void FenceLog::wait_unfenced_free() {
+  const Position unfenced = unfenced_.load();
+  if (unfenced > coverable() && unfenced > passed()) (void)wait_patiently(unfenced);
 }
 
 bool FenceLog::wait_oldest_free() {

@@ -69,9 +69,11 @@ class FenceLog {
   void poll(Position need);
   // For everything submitted so far.
   Status wait_all();
-  // For the newest free, or for the oldest fence recorded at one (false: there is none).
+  // For the newest fence recorded at a free, or for the oldest one (false: there is none).
   Status wait_frees();
   bool wait_oldest_free();
+  // For the newest free that has no fence; patiently, as that may be for what came later.
+  void wait_unfenced_free();
   // For the first fence that covers this position of a free.
   Status wait_for(Position position);
   // For this fence; for this event on a stream.

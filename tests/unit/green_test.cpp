@@ -141,3 +141,17 @@ TEST_CASE("memory of a green stream's kernel is had again behind it, after its c
   sim::run_all();
   CHECK(sim::faults().empty());
 }
+
+TEST_CASE("a green context's end does not wait for its primary context", "[unit][green]") {
+  Green bed;
+  (void)bed.malloc(kBytes);
+  Address q = 0;
+  REQUIRE(bed.allocator->allocate(bed.made.context, kBytes, &q).ok());  // so that it is known
+  const CUcontext second = make_context();
+  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  Green::use(primary);
+  bed.launch(bed.here);
+  const sim::OpId kernel = sim::last_op(bed.here);
+  bed.end();
+  CHECK_FALSE(sim::complete(kernel));
+}

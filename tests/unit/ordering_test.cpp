@@ -351,7 +351,7 @@ TEST_CASE("a context does not end before work of another that came before a free
   REQUIRE_FALSE(sim::complete(after_free));
 }
 
-TEST_CASE("a context does not end before its own work, which sleep would miss",
+TEST_CASE("a context does not end before its own work, which others would miss",
           "[unit][ordering]") {
   Bed bed;
   (void)bed.malloc(kBytes);
@@ -363,6 +363,38 @@ TEST_CASE("a context does not end before its own work, which sleep would miss",
   REQUIRE_FALSE(sim::complete(its));
   bed.allocator->context_destroyed(second);
   CHECK(sim::complete(its));
+}
+
+TEST_CASE("a free without a fence hides no later one from a context's end",
+          "[unit][ordering]") {
+  Bed bed;
+  const CUstream s = bed.stream();
+  const Address first = bed.malloc(kBytes);
+  const Address later = bed.malloc(kBytes);
+  const CUcontext second = make_context();
+  Address q = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.launch(s);
+  const auto before_first = sim::last_op(s);
+  sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
+  bed.free(first);
+  sim::clear_failures();
+  SECTION("and is waited for") {
+    bed.allocator->context_destroyed(second);
+    CHECK(sim::complete(before_first));
+  }
+  SECTION("and neither is missed") {
+    bed.launch(s);
+    const auto before_later = sim::last_op(s);
+    bed.free(later);
+    bed.launch(s);
+    const auto after = sim::last_op(s);
+    REQUIRE_FALSE(sim::complete(before_later));
+    bed.allocator->context_destroyed(second);
+    CHECK(sim::complete(before_later));
+    CHECK_FALSE(sim::complete(after));
+  }
 }
 
 TEST_CASE("work that the host could see on the legacy stream is no barrier for others",
