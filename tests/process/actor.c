@@ -600,7 +600,8 @@ static int obey(char* line) {
     int (*empty)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "custash_empty_cache");
     printf("%d\n", empty == NULL ? -1 : empty());
   } else if (!strcmp(word, "limit")) {
-    int (*limit)(int, size_t) = (int (*)(int, size_t))dlsym(RTLD_DEFAULT, "custash_set_memory_limit");
+    int (*limit)(int, size_t) =
+        (int (*)(int, size_t))dlsym(RTLD_DEFAULT, "custash_set_memory_limit");
     printf("%d\n", limit == NULL ? -1 : limit(0, (size_t)a));
   } else if (!strcmp(word, "quit")) {
     printf("0\n");
