@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/peers.pml and tests/models/sleep.pml.
+// Proved: tests/models/ends.pml, tests/models/peers.pml and tests/models/sleep.pml.
 #include "allocator/registry.hpp"
 
 #include "allocator/base/rule.hpp"
@@ -229,7 +229,7 @@ bool Allocator::State::others_idle(void* state, ContextCache& self, Unseen unsee
   State& all = *static_cast<State*>(state);
   if (!all.device_shared.load()) return true;
   bool idle = true;
-  visit_living(all.on_device(self.device()), [&](ContextCache& other) {
+  const bool living = visit_living(all.on_device(self.device()), [&](ContextCache& other) {
     if (&other == &self) return;
     Timeline& timeline = other.timeline();
     const Position before = timeline.fences().passed();
@@ -239,19 +239,22 @@ bool Allocator::State::others_idle(void* state, ContextCache& self, Unseen unsee
     if (timeline.fences().passed() != before) self.timeline().fences().patience().note_end();
     idle = idle && (timeline.events().broken() || !timeline.fences().unfinished());
   });
-  return idle;
+  return living && idle;
 }
 
 Status Allocator::State::wait_for_others(ContextCache& cache) {
   if (!others_at_work(cache)) return {};
   Status result;
-  // Who destroys one waits for its work.
-  visit_living(on_device(cache.device()), [&](ContextCache& other) {
+  const auto wait = [&](ContextCache& other) {
     if (&other == &cache) return;
     // Its kernels' faults are not reported here.
     const Status waited = other.timeline().fences().wait_all();
     if (!other.timeline().events().broken() && !waited.ok()) result = waited;
-  });
+  };
+  // Who destroys one waits for its work. Who releases one is in the driver until it is over.
+  constexpr Nanoseconds kShort = 50'000;
+  while (!visit_living(on_device(cache.device()), wait))
+    driver.rest(kShort);
   return result;
 }
 

@@ -47,12 +47,20 @@ struct StreamName {
   std::uint64_t thread = 0;  // for the per-thread stream only
 };
 
-// Visits those whose end has not begun; it waits until the visit is over.
+// Visits those whose end has not begun; it waits until the visit is over. False: some are about
+// to end, and their work may not be over.
 template <typename Visit>
-void visit_living(const std::vector<ContextCache*>& caches, Visit visit) {
+bool visit_living(const std::vector<ContextCache*>& caches, Visit visit) {
+  bool all = true;
   for (ContextCache* cache : caches) {
-    if (const ContextUse use(cache->timeline().events().users()); use) visit(*cache);
+    ContextEvents& events = cache->timeline().events();
+    if (const ContextUse use(events.users()); use) {
+      visit(*cache);
+    } else {
+      all = all && events.ended();
+    }
   }
+  return all;
 }
 
 struct Allocator::State {

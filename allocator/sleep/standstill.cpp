@@ -17,12 +17,19 @@ constexpr const char* kGivesWay = "the program is ending a context";
 
 }  // namespace
 
-void LivingContexts::add(const std::vector<ContextCache*>& caches) {
+bool LivingContexts::add(const std::vector<ContextCache*>& caches) {
+  bool all = true;
   for (ContextCache* cache : caches) {
     if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
-    uses_.emplace_back(cache->timeline().events().users());
-    if (uses_.back()) caches_.push_back(cache);
+    ContextEvents& events = cache->timeline().events();
+    uses_.emplace_back(events.users());
+    if (uses_.back()) {
+      caches_.push_back(cache);
+    } else {
+      all = all && events.ended();
+    }
   }
+  return all;
 }
 
 Standstill::Standstill(Allocator::State& state, const SleepRequest& request)
@@ -58,7 +65,8 @@ std::string Standstill::close(bool asleep_too) {
     return std::string("the process is ") + sleep_state_name(now);
   closed_ = true;
   closed_at_ = driver_.now();
-  contexts_.add(state_.all());  // those that came meanwhile
+  if (!contexts_.add(state_.all()))  // those that came meanwhile
+    return kGivesWay;
   for (ContextCache* cache : caches())
     cache->timeline().submissions().bar();
   return state_.gate.capturing_or_coming() ? "a stream capture is under way" : "";

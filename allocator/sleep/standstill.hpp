@@ -20,7 +20,8 @@ namespace custash {
 // Contexts whose end has not begun. It waits until this object is gone.
 class LivingContexts {
  public:
-  void add(const std::vector<ContextCache*>& caches);
+  // False: see visit_living.
+  bool add(const std::vector<ContextCache*>& caches);
 
   [[nodiscard]] const std::vector<ContextCache*>& caches() const { return caches_; }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, access to peers, and cuInit.
+#include "allocator/base/scope.hpp"
 #include "allocator/order/context_users.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
@@ -71,6 +72,13 @@ class PrimaryUses {
 
 constinit PrimaryUses primary_uses;
 
+bool is_primary(Allocator& core, CUcontext context) {
+  const CurrentContext current(core.driver(), context);
+  CUdevice device = 0;
+  return current.status().ok() && core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&
+         primary_context(core, device) == context;
+}
+
 // A context ends.
 struct Ending {
   explicit Ending(Allocator* core)
@@ -93,7 +101,8 @@ CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
 
 CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   Allocator* const core = process::core();
-  if (core == nullptr || context == nullptr) return real(context);
+  // The driver refuses a primary context, whose memory goes on.
+  if (core == nullptr || context == nullptr || is_primary(*core, context)) return real(context);
   const Ending ending(core);
   const passed::Ended memory = ends(*core, context);
   const CUresult result = real(context);

@@ -57,7 +57,7 @@ TABLE = [
            removed=("looks_before_counting", "close_does_not_wait", "late_user_goes_on", "leaves_without_notify",
                     "broken_before_abandoned", "others_frees_not_waited_for", "pages_back_at_abandon",
                     "abandoned_taken_for_over", "ended_before_driver", "late_user_leaves_quietly",
-                    "abandoned_asked_first")),
+                    "abandoned_asked_first", "ending_taken_for_ended")),
     Bounds("membarrier", "thread_cache", "OPS=2 BLOCKS=2 ASYMMETRIC=1", ends=True,
            removed=("no_membarrier", "no_await", "owner_does_not_look", "owner_stays_busy", "used_cleared_late",
                     "leave_is_no_release", "looks_before_busy", "give_back_is_no_release", "asks_after_barrier",

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The end of a context: X ends, while other threads trim it, ask it, or use its buffers' tickets. A copy of
-// the other context Y uses memory of X.
+// the other context Y uses memory of X. X's kernel uses memory of Y, which a thread frees.
 //
 // Stands for:
 //   allocator/order/context_users.hpp: enter leave close open ContextUse
 //   allocator/submission.cpp: Allocator::context_destroyed Allocator::context_gone
 //   allocator/registry.hpp: visit_living
+//   allocator/registry.cpp: wait_for_others
 //   allocator/order/context_events.hpp: end ended
 //   allocator/order/context_events.cpp: ContextEvents::abandon ContextEvents::use_over
 //   allocator/order/fence_log.hpp: over
@@ -46,13 +47,14 @@ byte removed;
 #define ended_before_driver (removed == 9)
 #define late_user_leaves_quietly (removed == 10)
 #define abandoned_asked_first (removed == 11)
+#define ending_taken_for_ended (removed == 12)
 
 // ---- The driver.
 #define ALIVE 0
 #define ENDING 1
 #define GONE 2
 byte x;
-bool x_works = true;      // a kernel of X, which uses X's pages and a pinned buffer
+bool x_works = true;      // a kernel of X, which uses X's pages, a pinned buffer and memory of Y
 bool y_copies = true;     // a copy of Y, from X's memory
 
 // ---- ContextUsers.
@@ -149,6 +151,23 @@ inline ask_use() {
   may = false
 }
 
+// A plain free in Y: wait_for_others.
+inline free_in_y() {
+  do
+  :: true ->
+    enter();
+    if
+    :: inside ->
+      atomic { assert(x == ALIVE); !x_works };
+      leave();
+      break
+    :: else -> if :: ended || ending_taken_for_ended -> break :: else fi
+    fi
+  od;
+  inside = false;
+  assert(!x_works)
+}
+
 proctype User() {
   byte left = VISITS, count;
   bool inside, may;
@@ -165,6 +184,7 @@ proctype User() {
       inside = false
     :: true -> ask_ticket()
     :: true -> ask_use()
+    :: true -> free_in_y()
     fi
   :: left == 0 -> break
   od

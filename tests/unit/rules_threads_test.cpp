@@ -2,6 +2,8 @@
 // Ordering rules between threads. One thread is stopped at its entry into a driver call, so
 // that the other meets it there at every run.
 #include "allocator/graph_memory.hpp"
+#include "allocator/order/context_users.hpp"
+#include "allocator/sleep/sleep.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <array>
@@ -80,9 +82,11 @@ std::uint64_t records() {
   return sim::count("cuCtxRecordEvent") + sim::count("cuEventRecord");
 }
 
-void destroy(Bed& bed, CUcontext context) {
-  bed.allocator->context_destroyed(context);
+// As cuDevicePrimaryCtxRelease does: only afterwards is it known that it was the last.
+void release(Bed& bed, CUcontext context) {
+  bed.allocator->users_of(context)->close();
   cuCtxDestroy(context);
+  bed.allocator->context_destroyed(context);
   bed.allocator->context_gone(context);
 }
 
@@ -179,11 +183,34 @@ TEST_CASE("a context that has ended meanwhile is passed by", "[unit][rules_threa
   reset(0, bed.sim.context());
   std::thread frees = stopped_thread(bed.sim.context(), [&] { (void)bed.allocator->free(p); });
   stopped.wait(false);
-  destroy(bed, stopped_in == others[0] ? others[1] : others[0]);
+  release(bed, stopped_in == others[0] ? others[1] : others[0]);
   go_on();
   frees.join();
   sim::set_entry_check(nullptr);
   CHECK(sim::late_uses().empty());
+}
+
+TEST_CASE("a free waits for the work of a context that is about to end",
+          "[unit][rules_threads]") {
+  Bed bed;
+  const Address p = bed.malloc(kBytes);
+  const CUcontext second = make_context(0);
+  Address q = 0;
+  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  use(second);
+  bed.launch(bed.stream(), {.accesses = {{p, kBytes, true}}});
+  bed.allocator->users_of(second)->close();
+  CHECK(Sleep(*bed.allocator).go({}).text == "the program is ending a context");
+  std::atomic<bool> freed{false};
+  std::thread frees([&] {
+    cuCtxSetCurrent(bed.sim.context());
+    (void)bed.allocator->free(p);
+    freed = true;
+  });
+  std::this_thread::sleep_for(kWhile);
+  CHECK_FALSE(freed);
+  release(bed, second);
+  frees.join();
 }
 
 TEST_CASE("memory taken in debt beside a launch that the host feeds is quiet",

@@ -430,6 +430,7 @@ void primary_context() {
     CUdeviceptr freed = 0;
     SAY(call("cuMemAlloc_v2", &live, std::size_t{1} << 20U));
     SAY(call("cuMemAlloc_v2", &freed, std::size_t{1} << 20U));
+    SAY(call("cuCtxDestroy_v2", context));  // refused
     SAY(call("cuMemFree_v2", freed));
     SAY(call(ending, CUdevice{0}));
     SAY(call("cuDevicePrimaryCtxRetain", &context, CUdevice{0}));
