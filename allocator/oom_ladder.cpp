@@ -10,6 +10,8 @@
 #include "allocator/registry.hpp"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <string>
 
 namespace custash {
@@ -44,8 +46,13 @@ bool ask_neighbours(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   const Bytes wanted = align_up(bytes, kPageBytes);
   DeviceBudget& budget = state.limits.budget(cache.device());
   const Bytes room = budget.quota().shared() ? budget.own_room() : budget.room();
-  return state.ask_neighbours != nullptr && state.captures_open.load() == 0 && room >= wanted &&
-         state.ask_neighbours(cache.device(), wanted) != 0;
+  if (state.neighbours.ask == nullptr || state.captures_open.load() != 0 || room < wanted)
+    return false;
+  constexpr Nanoseconds kPatience = 60'000'000'000;  // for contents on their way to the host
+  std::shared_ptr<void> turn;
+  if (state.neighbours.take_turn != nullptr)
+    turn = state.neighbours.take_turn(std::array{cache.device()});
+  return state.neighbours.ask(cache.device(), wanted, turn == nullptr ? 0 : kPatience) != 0;
 }
 
 // Free memory in pages that are partly in use, where there is enough of it. It waits for work

@@ -28,8 +28,8 @@ Bytes PeerProcesses::give_back(int device, Bytes bytes) {
   return given_yet();
 }
 
-void PeerProcesses::set_neighbours(Ask ask) {
-  state_.ask_neighbours = ask;
+void PeerProcesses::set_neighbours(const Neighbours& neighbours) {
+  state_.neighbours = neighbours;
 }
 
 bool PeerProcesses::offer(Address base, std::uint64_t buffer_id, ExportedBlock* out) {

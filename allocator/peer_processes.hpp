@@ -7,7 +7,21 @@
 #include "allocator/base/whole_blocks.hpp"
 #include "allocator/heap/page.hpp"
 
+#include <memory>
+#include <span>
+
 namespace custash {
+
+// How other processes are asked for memory (interpose/service/room.hpp). Null: they are not.
+struct Neighbours {
+  // Bytes that they gave on the device, which is current; waits at most this long for those
+  // that go to sleep for it.
+  Bytes (*ask)(int device, Bytes bytes, Nanoseconds patience) = nullptr;
+  // One process at a time makes room on a device. A turn lasts as long as the object; null:
+  // another process has one.
+  std::shared_ptr<void> (*take_turn)(std::span<const int> devices) = nullptr;
+  bool (*is_taken)(std::span<const int> devices) = nullptr;
+};
 
 class PeerProcesses {
  public:
@@ -17,10 +31,8 @@ class PeerProcesses {
   // capture nothing does.
   Bytes give_back(int device, Bytes bytes);
 
-  // How the ladder asks other processes for memory of a device; how many bytes they gave. Set
-  // once, before any allocation.
-  using Ask = Bytes (*)(int device, Bytes bytes);
-  void set_neighbours(Ask ask);
+  // Set once, before any allocation.
+  void set_neighbours(const Neighbours& neighbours);
 
   // Memory that others use. offer(): a handle names the block, so that others may open it.
   // pin(): somebody has it open, until unpin(). A free between the two does not wait, and the

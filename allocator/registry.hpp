@@ -11,6 +11,7 @@
 #include "allocator/memory/sleeping.hpp"
 #include "allocator/memory_limits.hpp"
 #include "allocator/order/host_tickets.hpp"
+#include "allocator/peer_processes.hpp"
 #include "allocator/thread_bindings.hpp"
 
 #include <algorithm>
@@ -47,18 +48,17 @@ struct StreamName {
   std::uint64_t thread = 0;  // for the per-thread stream only
 };
 
-// Visits those whose end has not begun; it waits until the visit is over. False: some are about
+// Visits those whose end has not begun. It waits until the visit is over. False: some are about
 // to end, and their work may not be over.
 template <typename Visit>
 bool visit_living(const std::vector<ContextCache*>& caches, Visit visit) {
   bool all = true;
   for (ContextCache* cache : caches) {
     ContextEvents& events = cache->timeline().events();
-    if (const ContextUse use(events.users()); use) {
+    if (const ContextUse use(events.users()); use)
       visit(*cache);
-    } else {
+    else
       all = all && events.ended();
-    }
   }
   return all;
 }
@@ -171,7 +171,7 @@ struct Allocator::State {
   // By device: what contexts did that have ended.
   std::unordered_map<CUdevice, DeviceStats> ended GUARDED_BY(mutex);
 
-  Bytes (*ask_neighbours)(int device, Bytes bytes) = nullptr;
+  Neighbours neighbours;
   Bytes (*deep_trim)(State& state, CUdevice device, Nanoseconds patience) = nullptr;
 
   // So that each end finds what its begin has counted, whatever became of the stream since.

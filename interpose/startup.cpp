@@ -38,6 +38,7 @@
 #include "interpose/reports/launcher.hpp"
 #include "interpose/service/live.hpp"
 #include "interpose/service/neighbours.hpp"
+#include "interpose/service/room.hpp"
 #include "interpose/service/verbs.hpp"
 #include "pinned/sleep_store.hpp"
 
@@ -71,6 +72,7 @@ constexpr service::Verb kVerbs[] = {
     {"trim", service::trim},
     {"unshare", ipc::unshare, true},
     {"wake", sleep_verbs::wake},
+    {"yield", room::yield, true},
 };
 
 constinit Driver driver{};
@@ -227,10 +229,10 @@ void set_seed(GuardChoice* guard) {
 
 int tick(Allocator& core) {
   const Config& config = core.config();
-  const int wait = idle::tick(core);
-  return config.sleep_after != 0 || config.deep_trim_after != 0
-             ? std::min(wait, sleep_verbs::tick(core))
-             : wait;
+  int wait = idle::tick(core);
+  if (config.sleep_after != 0 || config.deep_trim_after != 0)
+    wait = std::min(wait, sleep_verbs::tick(core));
+  return config.yield_after != 0 ? std::min(wait, room::tick(core)) : wait;
 }
 
 }  // namespace
@@ -299,7 +301,8 @@ State build() {
   service::tick_with(tick);
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);
   if (const char* const engine = engines::used()) PeerProcesses(core).let_engine_reach(engine);
-  if (parsed.config.neighbours) PeerProcesses(core).set_neighbours(neighbours::ask);
+  if (parsed.config.neighbours)
+    PeerProcesses(core).set_neighbours({room::ask, room::take_turn, room::is_taken});
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.
   if (std::atexit(before_exit) != 0 || pthread_atfork(nullptr, nullptr, in_forked_child) != 0) {

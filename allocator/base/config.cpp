@@ -313,6 +313,23 @@ constexpr std::array kOptions = {
             "`0` or more seconds: programs that pause for longer than a minute (num_host_free "
             "falls)."},
            [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
+    Option{{"yield_after",
+            "seconds",
+            "0",
+            "0-86400",
+            "Go to sleep for another process of the user that lacks device memory, after this "
+            "many seconds without work. 0: never.",
+            "Several servers on one device: the one that gets a request takes the room of one "
+            "that idles."},
+           [](Config& c, std::string_view text) { return set_seconds(&c.yield_after, text); }},
+    Option{{"priority",
+            "count",
+            "0",
+            "0-100",
+            "A process with yield_after and a lower priority goes to sleep for this one even "
+            "while it works, once its kernels have ended.",
+            "A server beside a training that uses the whole device."},
+           number<&Config::priority, 100>},
     Option{{"sleep_pinned",
             "bytes",
             "0",

@@ -23,11 +23,10 @@ bool LivingContexts::add(const std::vector<ContextCache*>& caches) {
     if (std::find(caches_.begin(), caches_.end(), cache) != caches_.end()) continue;
     ContextEvents& events = cache->timeline().events();
     uses_.emplace_back(events.users());
-    if (uses_.back()) {
+    if (uses_.back())
       caches_.push_back(cache);
-    } else {
+    else
       all = all && events.ended();
-    }
   }
   return all;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Proved: tests/models/sleep.pml.
+// Proved: tests/models/room.pml and tests/models/sleep.pml.
 #include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/base/thread.hpp"
@@ -7,7 +7,10 @@
 #include "allocator/sleep/standstill.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace custash {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 constexpr Nanoseconds kBetweenTries = 20'000'000;
 constexpr Nanoseconds kLongTry = 250'000'000;
 constexpr Nanoseconds kBetweenLines = 10'000'000'000;
+constexpr Nanoseconds kPassOver = 10'000'000'000;  // a process that makes room, and is stopped
 
 // If there is no memory for the line, waking goes on.
 template <typename Text>
@@ -66,16 +70,41 @@ Status bring_back(Allocator::State& state, std::string* why, ContextCache** shor
   return woken;
 }
 
-// Returns what is cached on the device, here and in neighbours.
+// Returns what is cached on the device, here and in neighbours, and asks these to sleep.
 void make_room(Allocator::State& state, const ContextCache& short_of) noexcept {
   try {
+    constexpr Nanoseconds kPatience = 1'000'000'000;
     const CurrentContext current(state.driver, short_of.context());
     visit_living(state.on_device(short_of.device()),
                  [](ContextCache& cache) { cache.trim().ignore(); });
-    if (state.ask_neighbours != nullptr)
-      (void)state.ask_neighbours(short_of.device(), state.sleep_gate.asleep.load());
+    if (state.neighbours.ask != nullptr)
+      (void)state.neighbours.ask(short_of.device(), state.sleep_gate.asleep.load(), kPatience);
   } catch (...) {  // no host memory: the next try may find some
   }
+}
+
+std::vector<CUdevice> devices_asleep(Allocator::State& state) {
+  std::vector<CUdevice> devices;
+  for (ContextCache* cache : state.all())
+    if (cache->still_pages().any_away()) devices.push_back(cache->device());
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+// One try. If there is no room, it makes some, while no other process does.
+Status try_to_wake(Allocator::State& state,
+                   std::span<const CUdevice> devices,
+                   bool beside_others,
+                   std::string* why) {
+  ContextCache* short_of = nullptr;
+  const Status woken = bring_back(state, why, &short_of);
+  if (woken.ok() || short_of == nullptr || !why->empty()) return woken;
+  std::shared_ptr<void> turn;
+  if (state.neighbours.take_turn != nullptr) turn = state.neighbours.take_turn(devices);
+  if (turn == nullptr && state.neighbours.take_turn != nullptr && !beside_others) return woken;
+  make_room(state, *short_of);
+  return bring_back(state, why, &short_of);
 }
 
 }  // namespace
@@ -94,11 +123,23 @@ void wake_up(Allocator::State& state) {
   const CancellationOff off;
   const Nanoseconds start = state.driver.now();
   Nanoseconds next_line = start;
+  Nanoseconds kept_out_at = start;
   for (;;) {
-    std::string why;  // the contents cannot be read
-    ContextCache* short_of = nullptr;
+    std::string why;  // the contents cannot be read, or another process comes first
     const Nanoseconds began = state.driver.now();
-    const Status last = bring_back(state, &why, &short_of);
+    Status last = CUDA_ERROR_NOT_READY;
+    try {
+      const std::vector<CUdevice> devices = devices_asleep(state);
+      const bool taken =
+          state.neighbours.is_taken != nullptr && state.neighbours.is_taken(devices);
+      if (!taken) kept_out_at = began;
+      const bool passes_over = taken && began - kept_out_at >= kPassOver;
+      if (taken && !passes_over)
+        why = "another process makes room for itself";
+      else
+        last = try_to_wake(state, devices, passes_over, &why);
+    } catch (...) {  // no host memory: the next try may find some
+    }
     if (last.ok()) break;
     const Nanoseconds now = state.driver.now();
     if (now >= state.sleeping.give_up_at.load()) {
@@ -114,7 +155,6 @@ void wake_up(Allocator::State& state) {
                (why.empty() ? "the device has no room for the memory that sleeps" : why) + "\"";
       });
     }
-    if (short_of != nullptr && why.empty()) make_room(state, *short_of);
     // Random, and longer than a try, so that two processes do not collide again and again.
     const Nanoseconds took = std::min(now - began, kLongTry);
     state.driver.rest(kBetweenTries + state.driver.now() % (4 * took + 1));

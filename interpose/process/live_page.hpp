@@ -69,7 +69,8 @@ struct Page {
   std::int64_t updated;    // CLOCK_MONOTONIC, nanoseconds; 0: never
   std::int64_t pinned_bytes;  // of host memory held
   PassedPart by_driver[kPassedKinds];
-  std::int64_t sleep;  // SleepState: 0 awake, 1 going to sleep, 2 asleep, 3 waking
+  std::int64_t sleep;       // SleepState: 0 awake, 1 going to sleep, 2 asleep, 3 waking
+  std::int64_t idle_since;  // without work, CLOCK_MONOTONIC; 0: it does not yield its memory
   std::int64_t device_count;
   DevicePart devices[kDevices];
 };

@@ -11,6 +11,7 @@
 #include "interpose/process/process.hpp"
 #include "interpose/real/real_driver.hpp"
 #include "interpose/service/neighbours.hpp"
+#include "interpose/service/room.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -184,6 +185,7 @@ std::int64_t refresh(Allocator& core) {
     read_device(core, i, &current.devices[i]);
   current.pinned_bytes = process::pinned().reclaim().held();
   current.sleep = static_cast<std::int64_t>(Sleep(core).state());
+  current.idle_since = room::idle_since();
   current.updated = monotonic_now();
   publish();
   std::int64_t spare = 0;

@@ -99,15 +99,19 @@ bool read_bytes(std::string_view text, Bytes* out) {
   return read.ec == std::errc() && read.ptr == end;
 }
 
+DeafList& deaf_list() {
+  static auto* const list = new DeafList;
+  return *list;
+}
+
 Bytes ask_all(CUdevice device, Bytes bytes) {
-  static auto* const deaf = new DeafList;
   const std::string uuid = uuid_of(device);
   if (uuid.empty()) return 0;
   const std::string request = "give " + uuid + " " + std::to_string(bytes);
   const service::Deadline until = service::in_milliseconds(kPatience);
-  deaf->forget();
+  deaf_list().forget();
   const std::vector<Heard> answers =
-      ask_each(request, until, [](const service::Identity& who) { return !deaf->has(who); });
+      ask_each(request, until, [](const service::Identity& who) { return !is_deaf(who); });
   Bytes given = 0;
   int heard = 0;
   for (const Heard& each : answers) {
@@ -115,7 +119,7 @@ Bytes ask_all(CUdevice device, Bytes bytes) {
     if (each.reply.heard)
       ++heard;
     else
-      deaf->add(each.who);
+      deaf_list().add(each.who);
     if (each.reply.done() && read_bytes(each.reply.text, &part)) given += part;
   }
   static std::atomic<Clock::rep> next_line{0};  // order: none; a line more does no harm
@@ -171,6 +175,10 @@ std::vector<Heard> ask_each(const std::string& request,
   for (Asked& each : asked)
     answers.push_back({each.who, each.link.receive(until)});
   return answers;
+}
+
+bool is_deaf(const service::Identity& who) {
+  return deaf_list().has(who);
 }
 
 Bytes ask(CUdevice device, Bytes bytes) noexcept {

@@ -30,6 +30,9 @@ std::vector<Heard> ask_each(
       return true;
     });
 
+// It did not answer, and is left alone for a while.
+bool is_deaf(const service::Identity& who);
+
 // How many bytes they released, each asked for `bytes`. Waits at most a second; a
 // neighbour that does not answer is not asked for ten seconds. Never throws.
 Bytes ask(CUdevice device, Bytes bytes) noexcept;

@@ -16,7 +16,7 @@ int asked = 0;
 Address given_up = 0;
 
 // A neighbour that gives what stands for its memory.
-Bytes ask(int, Bytes bytes) {
+Bytes ask(int, Bytes bytes, Nanoseconds) {
   ++asked;
   asked_bytes = bytes;
   if (given_up == 0) return 0;
@@ -139,7 +139,7 @@ TEST_CASE("a thread without a context gives memory back", "[unit][peer_processes
 TEST_CASE("neighbours are asked once all else has failed", "[unit][peer_processes]") {
   Bed bed({.device_memory = 256_MiB});
   asked = 0;
-  PeerProcesses(*bed.allocator).set_neighbours(ask);
+  PeerProcesses(*bed.allocator).set_neighbours({.ask = ask});
   bed.free(bed.malloc(64_MiB));
   bed.free(bed.malloc(128_MiB));  // no need for others
   CHECK(asked == 0);

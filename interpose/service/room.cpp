@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+// Proved: tests/models/room.pml.
+#include "interpose/service/room.hpp"
+
+#include "allocator/base/log.hpp"
+#include "allocator/sleep/sleep.hpp"
+#include "interpose/process/live_page.hpp"
+#include "interpose/process/output_file.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/service/neighbours.hpp"
+#include "interpose/service/service_client.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace custash::room {
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Nanoseconds kMillisecond = 1'000'000;
+
+// ---- Who lacks memory.
+
+struct Candidate {
+  std::int64_t idle_since = 0;
+  service::Identity who;
+};
+
+// Those that may go to sleep, the one that has idled longest first.
+std::vector<Candidate> candidates(const std::string& uuid) {
+  std::vector<Candidate> found;
+  for (const live::Page& page : live::read_all(geteuid())) {
+    const service::Identity who{static_cast<pid_t>(page.pid), page.nonce};
+    if (page.idle_since == 0 || who == service::identity() || neighbours::is_deaf(who))
+      continue;
+    for (std::int64_t i = 0; i < page.device_count; ++i) {
+      const live::DevicePart& part = page.devices[i];
+      if (uuid == part.uuid && part.reserved_bytes + part.by_driver_bytes > part.asleep_bytes)
+        found.push_back({page.idle_since, who});
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    return a.idle_since < b.idle_since;
+  });
+  return found;
+}
+
+bool has_room(const Driver& driver, Bytes bytes) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  return driver.mem_get_info(&free, &total) == CUDA_SUCCESS && free >= bytes;
+}
+
+// Whether it went to sleep.
+bool goes(const Driver& driver,
+          const service::Identity& who,
+          const std::string& request,
+          Nanoseconds until) {
+  constexpr int kAnswer = 1000;
+  constexpr Nanoseconds kBetween = 20 * kMillisecond;
+  for (;;) {
+    const service::Reply reply =
+        service::Connection(who).ask(request, service::in_milliseconds(kAnswer));
+    if (!reply.heard || reply.status != service::ReplyStatus::Later) return reply.done();
+    if (driver.now() >= until) return false;
+    driver.rest(kBetween);
+  }
+}
+
+Bytes ask_to_sleep(Allocator& core, CUdevice device, Bytes bytes, Nanoseconds patience) {
+  const Driver& driver = core.driver();
+  const Nanoseconds until = driver.now() + patience;
+  const std::string uuid = neighbours::uuid_of(device);
+  const std::string request = "yield " + std::to_string(core.config().priority);
+  for (const Candidate& each : candidates(uuid)) {
+    if (goes(driver, each.who, request, until))
+      log(LogLevel::Info,
+          "event=neighbour_sleeps device=" + std::to_string(device) +
+              " pid=" + std::to_string(each.who.pid) + " bytes=" + std::to_string(bytes));
+    if (has_room(driver, bytes)) return bytes;
+    if (driver.now() >= until) break;
+  }
+  return 0;
+}
+
+// ---- Turns: locks on files that are empty and stay. The kernel unlocks those of a process
+// that ends. No wait: who cannot have a lock tries again, so their order does not matter.
+
+struct Locks {
+  ~Locks() {
+    for (const int file : files) {
+      (void)flock(file, LOCK_UN);  // a child has the descriptor, too
+      ::close(file);
+    }
+  }
+
+  // False: another process has it.
+  bool lock(const std::string& uuid, bool alone) {
+    const std::string path =
+        std::string(live::kFolder) + "/custash-room." + std::to_string(geteuid()) + "." + uuid;
+    if (!alone && access(path.c_str(), F_OK) != 0) return true;  // nobody ever made room
+    const int file = output::open_shared(path.c_str());
+    if (file < 0) return true;  // not ours, or no room: as without turns
+    files.push_back(file);
+    return flock(file, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+  }
+
+  std::vector<int> files;
+};
+
+std::shared_ptr<Locks> locks_on(std::span<const CUdevice> devices, bool alone) {
+  auto locks = std::make_shared<Locks>();
+  locks->files.reserve(devices.size());
+  for (const CUdevice device : devices)
+    if (!locks->lock(neighbours::uuid_of(device), alone)) return nullptr;
+  return locks;
+}
+
+// ---- Who goes to sleep.
+
+// The service's thread alone.
+constinit std::uint64_t submissions = 0;
+constinit Nanoseconds last_work = 0;
+
+constinit std::atomic<bool> under_way{false};
+constinit std::atomic<bool> only_if_idle{false};  // written before the thread begins
+constinit std::atomic<Nanoseconds> left_alone{0};
+
+void* go_to_sleep(void* of) {
+  Allocator& core = *static_cast<Allocator*>(of);
+  constexpr Nanoseconds kLeftAlone = 10 * kSecond;
+  const bool idle = only_if_idle.load();
+  const SleepRequest request{.patience = idle ? kSecond / 10 : 10 * kSecond,
+                             .gives_way = service::paused,
+                             .only_if_idle = idle};
+  const SleepAnswer answer = Sleep(core).go(request);
+  if (!answer.asleep) left_alone.store(core.driver().now() + kLeftAlone);
+  under_way.store(false);
+  return nullptr;
+}
+
+service::ReplyStatus answer_to(Allocator& core, std::uint32_t priority) {
+  using service::ReplyStatus;
+  const Config& config = core.config();
+  if (!config.neighbours || config.yield_after == 0) return ReplyStatus::Refused;
+  const SleepState state = Sleep(core).state();
+  if (under_way.load() || state == SleepState::GoingToSleep) return ReplyStatus::Later;
+  if (state == SleepState::Asleep) return ReplyStatus::Done;
+  (void)tick(core);
+  const Nanoseconds now = core.driver().now();
+  const bool idle = now - last_work >= config.yield_after * kSecond;
+  if (state == SleepState::Waking || now < left_alone.load() ||
+      (!idle && priority <= config.priority))
+    return ReplyStatus::Refused;
+  only_if_idle.store(idle);
+  under_way.store(true);
+  if (service::start_thread(go_to_sleep, &core)) return ReplyStatus::Later;
+  under_way.store(false);
+  return ReplyStatus::NotNow;
+}
+
+}  // namespace
+
+Bytes ask(CUdevice device, Bytes bytes, Nanoseconds patience) noexcept {
+  const Bytes given = neighbours::ask(device, bytes);
+  Allocator* const core = process::running();
+  try {
+    if (core == nullptr || patience == 0 || has_room(core->driver(), bytes)) return given;
+    return std::max(given, ask_to_sleep(*core, device, bytes, patience));
+  } catch (...) {  // no memory for the question
+    return given;
+  }
+}
+
+std::shared_ptr<void> take_turn(std::span<const CUdevice> devices) noexcept {
+  try {
+    return locks_on(devices, true);
+  } catch (...) {  // no memory
+    return nullptr;
+  }
+}
+
+bool is_taken(std::span<const CUdevice> devices) noexcept {
+  try {
+    return locks_on(devices, false) == nullptr;
+  } catch (...) {
+    return false;
+  }
+}
+
+void yield(Allocator& core,
+           service::Session&,
+           std::string_view arguments,
+           service::Answer* answer) {
+  std::uint32_t priority = 0;
+  const char* const end = arguments.data() + arguments.size();
+  const auto read = std::from_chars(arguments.data(), end, priority);
+  const bool good = read.ec == std::errc() && read.ptr == end;
+  answer->status = good ? answer_to(core, priority) : service::ReplyStatus::BadArguments;
+}
+
+std::int64_t idle_since() noexcept {
+  return last_work;
+}
+
+int tick(Allocator& core) {
+  constexpr int kLook = 250;
+  const std::uint64_t now = Sleep(core).submissions();
+  if (last_work == 0 || now != submissions) last_work = core.driver().now();
+  submissions = now;
+  return kLook;
+}
+
+}  // namespace custash::room
