@@ -144,7 +144,7 @@ void in_forked_child() {
 }
 
 void say(const std::string& line) {
-  (void)output::write_all(STDERR_FILENO, line + "\n");
+  output::write_to_stderr(line + "\n");
 }
 
 void say_switched_off() {

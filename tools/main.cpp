@@ -9,6 +9,9 @@
 #include <cstring>
 #include <exception>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 namespace custash {
 namespace {
 
@@ -19,7 +22,16 @@ int fail(const std::string& message) {
 
 }  // namespace
 
+// The numbers of closed standard streams, so that no file of ours gets one of them: messages
+// would go there. As before, reads and writes fail, and programs find the streams closed.
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0)
+      (void)open("/dev/null", (stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int run_main(int argc, char** argv, int (*body)(const std::vector<std::string>& words)) {
+  fill_closed_streams();
   int code = 0;
   try {
     code = body(std::vector<std::string>(argv + 1, argv + argc));

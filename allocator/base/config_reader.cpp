@@ -44,7 +44,7 @@ std::string_view replacement_of_removed(std::string_view name) {
       {"single_stream", "free:strict also covers work that custash does not see"},
       {"sleep_check", "keep sleep_dir on a file system with checksums of its own"},
       {"turns",
-       "run such programs one after the other, or let the idle one sleep (sleep_after)"}};
+       "run such programs one after the other, or let the idle one sleep (yield_after)"}};
   for (const auto& [removed, instead] : kRemoved)
     if (same_word(name, removed)) return instead;
   return {};

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,15 +27,17 @@ constinit Log* current = nullptr;  // never destroyed: lines may come during exi
 bool is_still_ours(const Log& log) {
   struct stat now {};
 
+  // A new file may have the number of a log that was removed. Ours is open to append.
   if (fstat(log.file, &now) == 0 && now.st_dev == log.info.st_dev &&
-      now.st_ino == log.info.st_ino)
+      now.st_ino == log.info.st_ino && (fcntl(log.file, F_GETFL) & O_APPEND) != 0 &&
+      fcntl(log.file, F_GETFD) == FD_CLOEXEC)
     return true;
   errno = EBADF;
   return false;
 }
 
 void write_to_stderr(std::string_view line) {
-  (void)output::write_all(STDERR_FILENO, line);
+  output::write_to_stderr(line);
 }
 
 bool open_file(Log* log) {

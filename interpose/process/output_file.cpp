@@ -75,18 +75,36 @@ Link follow_link(std::string* path) {
   return Link::Followed;
 }
 
+// The numbers of closed standard streams are not ours: the program writes to them.
+int above_standard(int file) {
+  if (file < 0 || file > STDERR_FILENO) return file;
+  const int higher = fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return higher;
+}
+
+bool had_stderr = true;
+
+// Its number may become a file of the program's.
+__attribute__((constructor)) void look_for_stderr() {
+  had_stderr = fcntl(STDERR_FILENO, F_GETFD) >= 0;
+}
+
 }  // namespace
 
 int create(const char* path) {
-  return ::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate);
+  return above_standard(
+      ::open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kPrivate));
 }
 
 int open_shared(const char* path) {
   struct stat info {};
 
-  const int file =
-      ::open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kPrivate);
-  if (file < 0 || (fstat(file, &info) == 0 && S_ISREG(info.st_mode) &&
+  const int file = above_standard(
+      ::open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kPrivate));
+  if (file < 0 || (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1 &&
                    info.st_uid == geteuid() && (info.st_mode & 077U) == 0))
     return file;
   ::close(file);
@@ -97,10 +115,10 @@ int open_to_append(const std::string& path) {
   constexpr int kHow = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   std::string at = path;
   for (int i = 0; i < kMostLinks; ++i) {
-    const int file = ::open(at.c_str(), kHow | O_NOFOLLOW, kPrivate);
+    const int file = above_standard(::open(at.c_str(), kHow | O_NOFOLLOW, kPrivate));
     if (file >= 0 || errno != ELOOP) return file;
     const Link link = follow_link(&at);
-    if (link == Link::OfKernel) return ::open(at.c_str(), kHow, kPrivate);
+    if (link == Link::OfKernel) return above_standard(::open(at.c_str(), kHow, kPrivate));
     if (link == Link::Foreign) errno = EACCES;
     if (link != Link::Followed) return -1;
   }
@@ -137,6 +155,10 @@ bool write_all(int file, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return true;
+}
+
+void write_to_stderr(std::string_view text) {
+  if (had_stderr) (void)write_all(STDERR_FILENO, text);
 }
 
 int reserve(int file, std::size_t begin, std::size_t size) {
@@ -207,7 +229,21 @@ bool move(const std::string& from,
   }
   *why = objection(to, kind, replace, recognise);
   if (!why->empty()) return false;
-  if (::rename(from.c_str(), to.c_str()) == 0) return true;
+  // Another file may have come to that name since. It is looked at once more where it cannot be
+  // lost, and goes back.
+  constexpr int kTries = 100;
+  const auto exchange = [&] {
+    return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0;
+  };
+  for (int i = 0; i < kTries && exchange(); ++i) {
+    const std::string now = objection(from, kind, replace, recognise);
+    if (!now.empty()) *why = now;
+    if (now.empty() && i % 2 == 0) ::unlink(from.c_str());
+    if (now.empty()) return i % 2 == 0;
+  }
+  if (!why->empty()) return false;
+  if ((errno == EINVAL || errno == ENOENT) && ::rename(from.c_str(), to.c_str()) == 0)
+    return true;  // some file systems exchange nothing
   *why = failure();
   return false;
 }
@@ -264,7 +300,7 @@ bool write(const std::string& path,
   const std::string beside = write_beside(path, text, why);
   if (beside.empty()) return false;
   if (move(beside, path, kind, replace, why, recognise)) return true;
-  ::unlink(beside.c_str());
+  if (objection(beside, kind, replace, recognise).empty()) ::unlink(beside.c_str());
   return false;
 }
 

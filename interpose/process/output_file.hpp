@@ -19,7 +19,7 @@ namespace custash::output {
 int create(const char* path);
 
 // A file of mode 0600 that this user's processes share: theirs, or a new one. -1 where it is
-// another user's, or others may open it.
+// another user's, has a second name, or others may open it.
 int open_shared(const char* path);
 
 // For a log: the file that is there, or a new one. A fifo that no process reads is an error,
@@ -38,6 +38,9 @@ int moved_up(int file);
 // Writes all of it, or returns false with errno. A broken pipe and the limit of a file's size
 // are errors, never signals.
 bool write_all(int file, std::string_view text);
+
+// Nothing where the process began without it: the number may be a file of the program's.
+void write_to_stderr(std::string_view text);
 
 // Reserves the disk blocks of a stretch of a file. Returns 0 or an errno.
 int reserve(int file, std::size_t begin, std::size_t size);

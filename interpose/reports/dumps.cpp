@@ -114,7 +114,7 @@ void print_summary(Allocator& core) {
   std::vector<custash_device_stats_t> devices;
   for (int device = 0; device < count; ++device)
     devices.push_back(device_stats::counters(core, device));
-  (void)output::write_all(STDERR_FILENO, summary_text(devices, passed::table().read()));
+  output::write_to_stderr(summary_text(devices, passed::table().read()));
 }
 
 void after(const observe::Call& call, CUresult result, observe::Token) {

@@ -121,8 +121,9 @@ class Doctor(Case):
         for conf, said in (("sleep_after:5,control:false", ["sleep_after needs control:true"]),
                            ("sleep_after:5,deep_trim_after:1,backing:driver", ["sleep_after needs mapped pages", "deep_trim_after needs mapped pages"]),
                            ("sleep_dir:/nonexistent", ["sleep_dir:/nonexistent: No such file or directory"]),
+                           ("yield_after:5,neighbours:off", ["yield_after needs neighbours:true"]), ("yield_after:5", []),
                            ("sleep_after:5,deep_trim_after:1", []), ("turns:5", ["option 'turns' was removed and does nothing: run such programs one after the "
-                                                                                    "other, or let the idle one sleep (sleep_after)"]), ("control:false", [])):
+                                                                                    "other, or let the idle one sleep (yield_after)"]), ("control:false", [])):
             findings = self.doctor(CUSTASH_CONF=conf)["CUSTASH_CONF"]
             self.assertEqual([each["what"] for each in findings if each["level"] == "warning"], said)
 

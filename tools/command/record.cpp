@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace custash {
@@ -24,9 +25,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // Locked, so that no other run takes it for one that a killed run left; -1 where a process that
-// outlived the program still records.
+// outlived the program still records, or another file has come to that name.
 int lock_recording(const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+  struct stat info {};
+
+  if (file >= 0 && (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1)) {
+    close(file);
+    return -1;
+  }
 
   struct flock lock {};
 
@@ -43,7 +51,9 @@ int lock_recording(const std::string& path) {
 void end_recording(const std::string& from, const Output& to) {
   const int file = lock_recording(from);
   if (file < 0) {
-    std::fprintf(stderr, "custash: %s: still being recorded; left as it is\n", from.c_str());
+    std::fprintf(stderr,
+                 "custash: %s: still being recorded, or not ours; left as it is\n",
+                 from.c_str());
     return;
   }
   try {
@@ -54,7 +64,8 @@ void end_recording(const std::string& from, const Output& to) {
       write_output(to, replay::pack(text));
       fs::remove(from);
     } else {
-      fs::resize_file(from, text.size());
+      if (ftruncate(file, static_cast<off_t>(text.size())) != 0)
+        throw std::runtime_error(from + ": " + std::strerror(errno));
       move_output(from, to);
     }
     const auto events = std::count(text.begin(), text.end(), '\n') - (text.rfind('#', 0) == 0);

@@ -33,16 +33,16 @@ void examine_idle_options(const Config& config, Findings* findings) {
                          "sleep_dir:" + config.sleep_dir + ": " + std::strerror(errno),
                          "Create that folder, or name another: only what fits into "
                          "sleep_memory can sleep without it."});
-  const bool has_service = config.control;
-  const bool has_pages = config.backing != Backing::Driver && config.caching != Caching::Never;
-  if (has_service && has_pages) return;
-  const std::pair<const char*, std::uint32_t> options[] = {
-      {"sleep_after", config.sleep_after}, {"deep_trim_after", config.deep_trim_after}};
   if (config.yield_after != 0 && !config.neighbours)
     findings->push_back({Level::Warning,
                          "CUSTASH_CONF",
                          "yield_after needs neighbours:true",
                          "Remove neighbours:false, or that option."});
+  const bool has_service = config.control;
+  const bool has_pages = config.backing != Backing::Driver && config.caching != Caching::Never;
+  if (has_service && has_pages) return;
+  const std::pair<const char*, std::uint32_t> options[] = {
+      {"sleep_after", config.sleep_after}, {"deep_trim_after", config.deep_trim_after}};
   for (const auto& [name, seconds] : options) {
     if (seconds == 0) continue;
     findings->push_back(

@@ -5,6 +5,7 @@
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -12,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <stdexcept>
 
 #include <dirent.h>
@@ -21,8 +21,6 @@
 
 namespace custash::run {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "custash-run.";
 constexpr const char* kInner = "/inner";  // a mark
@@ -45,9 +43,19 @@ std::vector<std::string> names_in(const std::string& folder) {
   return out;
 }
 
+// Whether what is in a folder has a name that a run gives: PID-…, render-…, inner….
+bool is_of_run(const std::string& name) {
+  return name == "." || name == ".." || (name.front() >= '0' && name.front() <= '9') ||
+         name.starts_with(ledger::kRender) || ("/" + name).starts_with(kInner);
+}
+
+// Of what others may have put there, nothing.
 void remove_folder(const std::string& folder) {
-  std::error_code ignored;
-  (void)fs::remove_all(folder, ignored);  // follows no link
+  const std::vector<std::string> names = names_in(folder);
+  if (!std::all_of(names.begin(), names.end(), is_of_run)) return;
+  for (const std::string& name : names)
+    (void)::unlink((folder + "/" + name).c_str());
+  (void)::rmdir(folder.c_str());
 }
 
 bool is_ours(const std::string& folder) {
