@@ -56,6 +56,7 @@ std::optional<Status> Allocator::FreePlan::free_slow() {
                                   ? nullptr
                                   : ThreadBindings::mine().thread_cache(*binding);
   const Status waited = state_.wait_for_others(*cache_);
+  if (is_refusal(waited)) return waited;
   const Status freed = cache_->free_slow(owner_, address_, nullptr, thread_cache);
   return freed.ok() ? waited : freed;
 }

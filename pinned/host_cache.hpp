@@ -111,7 +111,7 @@ class HostCache {
   bool wait_for_limbo(CUcontext only);
   void log_refused(Bytes bytes);
   std::optional<Status> begin_free(void* buffer, Block** out);
-  Status finish_free(Block* block);
+  Status finish_free(Block* block, Status waited);
 
   const Driver& driver_;
   const Config& config_;

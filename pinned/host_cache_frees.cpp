@@ -33,12 +33,17 @@ std::optional<Status> HostCache::begin_free(void* buffer, Block** out) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-Status HostCache::finish_free(Block* block) {
+Status HostCache::finish_free(Block* block, Status waited) {
   std::uint64_t ticket = 0;
   HostPool& pool = HostPool::of(*block);
-  const Status recorded = WorkInFlight(allocator_).take_ticket(pool.context, &ticket);
+  const Status recorded =
+      is_refusal(waited) ? waited : WorkInFlight(allocator_).take_ticket(pool.context, &ticket);
   Lock lock(mutex_);
   CUSTASH_ASSERT(block->state == BlockState::Busy);
+  if (is_refusal(recorded) && holds(Rule::refused_frees_free_nothing)) {
+    block->state = BlockState::Used;
+    return recorded;
+  }
   streams_.forget(lock, block);
   pool.put_in_limbo(block, holds(Rule::freed_buffers_wait_for_a_ticket) ? ticket : 0);
   return recorded;
@@ -47,11 +52,10 @@ Status HostCache::finish_free(Block* block) {
 std::optional<Status> HostCache::free(void* buffer) {
   Block* block = nullptr;
   if (const auto begun = begin_free(buffer, &block); !begun || !begun->ok()) return begun;
-  const Status waited =
-      holds(Rule::frees_of_buffers_wait_for_results)
-          ? WorkInFlight(allocator_).wait_as_free_does(HostPool::of(*block).context)
-          : Status();
-  const Status freed = finish_free(block);
+  Status waited;
+  if (holds(Rule::frees_of_buffers_wait_for_results))
+    waited = WorkInFlight(allocator_).wait_as_free_does(HostPool::of(*block).context);
+  const Status freed = finish_free(block, waited);
   if (sampler_ != nullptr) sampler_->freed();
   reclaim_.decay();
   return freed.ok() ? waited : freed;
@@ -77,16 +81,12 @@ bool HostCache::try_free(void* buffer) {
     }
     block->state = BlockState::Busy;
   }
-  HostPool& pool = HostPool::of(*block);
   std::uint64_t ticket = 0;
-  const Status recorded = work.take_ticket(pool.context, &ticket);
+  const Status recorded = work.take_ticket(HostPool::of(*block).context, &ticket);
   Lock lock(mutex_);
   CUSTASH_ASSERT(block->state == BlockState::Busy);
-  if (recorded.ok()) {
-    pool.put_in_limbo(block, ticket);
-  } else {
-    block->state = BlockState::Used;  // the slow path reports it
-  }
+  block->state = BlockState::Used;  // the slow path reports it
+  if (recorded.ok()) HostPool::of(*block).put_in_limbo(block, ticket);
   return recorded.ok();
 }
 
@@ -105,10 +105,10 @@ std::optional<Status> HostCache::free_behind_streams(void* buffer) {
   const std::vector<NamedStreams::StreamUse> named = streams_.named_for(block);
   for (const auto& [stream, null] : named) {
     HostUse use = WorkInFlight(allocator_).record_use(stream, null);
-    if (!use) return finish_free(block);  // no event: wait for everything
+    if (!use) return finish_free(block, Status());  // no event: wait for everything
     leaving.streams.push_back(std::move(use));
   }
-  if (named.empty()) return finish_free(block);
+  if (named.empty()) return finish_free(block, Status());
   Lock lock(mutex_);
   if (sampler_ != nullptr) sampler_->freed_behind_streams();
   streams_.put_behind(lock, std::move(leaving));

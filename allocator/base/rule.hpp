@@ -65,6 +65,7 @@ namespace custash {
   RULE(no_debt_in_a_capture) \
   RULE(a_stream_holds_back_no_graph) \
   RULE(lost_free_events_are_waited_for) \
+  RULE(refused_frees_free_nothing) \
   RULE(unseen_work_is_paid_for_at_the_allocation) \
   RULE(no_hoarding_where_no_debt_is) \
   RULE(hand_outs_take_debt) \

@@ -51,4 +51,13 @@ constexpr bool is_sticky(CUresult code) {
   }
 }
 
+// The driver does not make the call here, in a host function or beside a capture: a free that
+// it refuses frees nothing.
+constexpr bool is_refusal(Status status) {
+  constexpr int kLastOfCaptures = 908;
+  return status.code() == CUDA_ERROR_NOT_PERMITTED ||
+         (status.code() >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+          static_cast<int>(status.code()) <= kLastOfCaptures);
+}
+
 }  // namespace custash

@@ -186,7 +186,7 @@ Status ContextCache::free_slow(const PageOwner& owner,
   {
     CacheLock lock(core_.mutex);
     if (thread_cache != nullptr) thread_caches_.fold(*thread_cache, SizeKind::Small);
-    found = freed_.begin(owner, address);
+    found = freed_.locate(owner, address);
   }
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   Status result;
@@ -203,13 +203,16 @@ Status ContextCache::free_slow(const PageOwner& owner,
     if (const Status recorded = fences_.record_free(&position); !recorded.ok())
       result = recorded;
   }
+  if (is_refusal(result) && holds(Rule::refused_frees_free_nothing)) return result;
   {
     CacheLock lock(core_.mutex);
+    found = freed_.begin(owner, address);
+    if (!found) return CUDA_ERROR_INVALID_VALUE;  // freed meanwhile
     freed_.finish(found, stream_state, position);
   }
   if (sampler_ != nullptr) sampler_->freed();
   reclaim_.return_left();
-  // The driver reports earlier errors here, too. The block is free in any case.
+  // The driver reports earlier errors here, too. Then the block is free all the same.
   return result;
 }
 

@@ -96,6 +96,7 @@ template <typename Real, typename Call>
 CUresult retry_after_trim(Real* real, Call call) noexcept {
   const CancellationOff off;
   if (real == nullptr) return kNoEntry;
+  const KeepAwake awake(process::running());  // it may take the room of memory that sleeps
   CUresult result = call(real);
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return note_result(result);
   Allocator* const core = process::core();

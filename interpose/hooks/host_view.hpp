@@ -45,17 +45,37 @@ SubmissionKind of_batch_3d(Allocator& core,
                            const void* list,
                            std::size_t count);
 
-// CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER alike.
+// How far from its base a copy begins. The base alone may lie outside the memory.
+// CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER alike, as everything below.
+template <typename Copy>
+Bytes target_offset(const Copy& copy) {
+  std::size_t row = copy.dstY;
+  if constexpr (requires { copy.dstZ; }) row += copy.dstZ * copy.dstHeight;
+  return row * copy.dstPitch + copy.dstXInBytes;
+}
+
+template <typename Copy>
+Bytes source_offset(const Copy& copy) {
+  std::size_t row = copy.srcY;
+  if constexpr (requires { copy.srcZ; }) row += copy.srcZ * copy.srcHeight;
+  return row * copy.srcPitch + copy.srcXInBytes;
+}
+
 template <typename Copy>
 SubmissionKind of_copy(Allocator& core, const Copy* copy) {
   if (copy == nullptr) return Hidden;  // the driver refuses it
   if (copy->dstMemoryType == CU_MEMORYTYPE_HOST) return Visible;
-  if (copy->srcMemoryType == CU_MEMORYTYPE_HOST && from(core, copy->srcHost) == Visible)
+  const auto* const host = static_cast<const char*>(copy->srcHost);
+  if (copy->srcMemoryType == CU_MEMORYTYPE_HOST &&
+      from(core, host + source_offset(*copy)) == Visible)
     return Visible;
   if (copy->srcMemoryType == CU_MEMORYTYPE_UNIFIED &&
-      from(core, reinterpret_cast<const void*>(copy->srcDevice)) == Visible)
+      from(core, reinterpret_cast<const void*>(copy->srcDevice + source_offset(*copy))) ==
+          Visible)
     return Visible;
-  return copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED ? to(core, copy->dstDevice) : Hidden;
+  return copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED
+             ? to(core, copy->dstDevice + target_offset(*copy))
+             : Hidden;
 }
 
 // For a kernel, by its parameters; Hidden where they hold no such address. `function` may be a
@@ -83,12 +103,16 @@ CUresult note_host_pointer(const char* symbol,
 
 template <typename Copy>
 Address target(const Copy* copy) {
-  return copy != nullptr && is_address(copy->dstMemoryType) ? copy->dstDevice : 0;
+  return copy != nullptr && is_address(copy->dstMemoryType)
+             ? copy->dstDevice + target_offset(*copy)
+             : 0;
 }
 
 template <typename Copy>
 Address source(const Copy* copy) {
-  return copy != nullptr && is_address(copy->srcMemoryType) ? copy->srcDevice : 0;
+  return copy != nullptr && is_address(copy->srcMemoryType)
+             ? copy->srcDevice + source_offset(*copy)
+             : 0;
 }
 
 inline CUstream stream_of(const CUlaunchConfig* config) {

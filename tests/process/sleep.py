@@ -89,6 +89,14 @@ class Sleep(Case):
         second.ok("free 0")  # cached now: the neighbour asks for it
         self.assertEqual(first.hear(), ["0", "0"])
 
+    def test_memory_that_the_driver_serves_does_not_take_the_room_of_what_sleeps(self):
+        first = self.filled()
+        self.put_to_sleep(first)
+        for line in (f"alloc_managed {SECOND}", f"create {SECOND} 0", f"alloc_pitch {MIB} {SECOND // MIB}"):
+            self.assertEqual(first.code(line), OUT_OF_MEMORY, line)
+            self.assertEqual(first.ok("mixed 0 7"), ["0"])
+            self.put_to_sleep(first)
+
     def test_wake(self):
         first = self.filled()
         self.put_to_sleep(first)

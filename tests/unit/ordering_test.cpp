@@ -397,6 +397,22 @@ TEST_CASE("a free without a fence hides no later one from a context's end",
   }
 }
 
+TEST_CASE("a free that the driver refuses frees nothing", "[unit][ordering]") {
+  for (const CUresult code : {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_STREAM_CAPTURE_ISOLATION}) {
+    Config config = Bed::vmm();
+    config.free_mode = FreeMode::Strict;
+    Bed bed({}, config);
+    const Address p = bed.malloc(kBytes);
+    sim::fail_symbol("cuCtxSynchronize", 1, code);
+    CHECK(bed.allocator->free(p)->code() == code);
+    sim::clear_failures();
+    CHECK(bed.malloc(kBytes) != p);
+    CHECK(bed.allocator->find(p, nullptr) == Ownership::Live);
+    CHECK(bed.stats().allocation[0].current == 2);
+    bed.free(p);
+  }
+}
+
 TEST_CASE("work that the host could see on the legacy stream is no barrier for others",
           "[unit][ordering]") {
   Bed bed;

@@ -91,6 +91,32 @@ void copies(Work& work) {
   work.tell("copies of slices");
 }
 
+// To another device's memory. The base of a copy may lie outside the memory that it touches.
+void copies_abroad(const Work& work) {
+  constexpr std::size_t kOutside = 1U << 20U;
+  CUcontext here = nullptr;
+  CUcontext there = nullptr;
+  CUdeviceptr far = 0;
+  SAY(call("cuCtxGetCurrent", &here));
+  SAY(call("cuDevicePrimaryCtxRetain", &there, CUdevice{1}));
+  SAY(call("cuCtxSetCurrent", there));
+  SAY(call("cuMemAlloc_v2", &far, kRow * kRows));
+  SAY(call("cuCtxSetCurrent", here));
+  CUDA_MEMCPY3D rows{};
+  rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.srcDevice = work.other;
+  rows.dstDevice = far - kOutside * kRow * kRows;
+  rows.dstZ = kOutside;
+  rows.srcPitch = rows.dstPitch = kRow;
+  rows.srcHeight = rows.dstHeight = kRows;
+  rows.WidthInBytes = kRow;
+  rows.Height = kRows;
+  rows.Depth = 1;
+  SAY(call("cuMemcpy3D_v2", static_cast<const CUDA_MEMCPY3D*>(&rows)));
+  SAY(call("cuMemFree_v2", far));
+  SAY(call("cuDevicePrimaryCtxRelease_v2", CUdevice{1}));
+}
+
 // A copy of rows to pinned memory is visible there when a free has returned, however long the
 // device is busy before it.
 void copy_out(Work& work) {
@@ -150,6 +176,7 @@ int run() {
   SAY(call("cuMemAlloc_v2", &work.other, kRow * kRows));
   fills(work);
   copies(work);
+  copies_abroad(work);
   copy_out(work);
   sync_memops();
   SAY(call("cuMemFree_v2", work.other));

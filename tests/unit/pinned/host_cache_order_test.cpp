@@ -51,6 +51,19 @@ TEST_CASE("a buffer is not handed out before the copy from it has run",
   }
 }
 
+TEST_CASE("a buffer's free that the driver refuses frees nothing", "[unit][host_cache_order]") {
+  Config config = Bed::vmm();
+  config.free_mode = FreeMode::Strict;
+  PinnedBed bed({}, config);
+  bed.free(bed.malloc(kBytes));  // the context has state
+  void* buffer = bed.host(kBytes);
+  sim::fail_symbol("cuCtxSynchronize", 1, CUDA_ERROR_NOT_PERMITTED);
+  CHECK(bed.pinned->free(buffer)->code() == CUDA_ERROR_NOT_PERMITTED);
+  sim::clear_failures();
+  CHECK(bed.host(kBytes) != buffer);
+  bed.free_host(buffer);
+}
+
 TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
           "[unit][host_cache_order]") {
   for (const int user : {0, 1, 2}) {
