@@ -10,7 +10,6 @@
 #include "allocator/registry.hpp"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
 
@@ -28,38 +27,42 @@ bool trim_others(const std::vector<ContextCache*>& caches, const ContextCache* s
   return returned;
 }
 
+// What an allocation lacks. Its turn lasts until it has been tried again.
+struct Lack {
+  ContextCache& cache;
+  Bytes bytes;
+  std::shared_ptr<void> turn;
+};
+
 // ---- The rungs. True: there may be memory now.
 
-bool trim_contexts(Allocator::State& state, ContextCache& cache, Bytes) {
-  return trim_others(state.on_device(cache.device()), &cache);
+bool trim_contexts(Allocator::State& state, Lack& lack) {
+  return trim_others(state.on_device(lack.cache.device()), &lack.cache);
 }
 
-bool end_guards(Allocator::State& state, ContextCache& cache, Bytes) {
+bool end_guards(Allocator::State& state, Lack& lack) {
   if (state.config.guard.on_device == nullptr) return false;
-  visit_living(state.on_device(cache.device()),
+  visit_living(state.on_device(lack.cache.device()),
                [](ContextCache& each) { each.sampler()->give_way(); });
   return true;
 }
 
 // In vain if the limit is the obstacle, unless other processes share it.
-bool ask_neighbours(Allocator::State& state, ContextCache& cache, Bytes bytes) {
-  const Bytes wanted = align_up(bytes, kPageBytes);
-  DeviceBudget& budget = state.limits.budget(cache.device());
+bool ask_neighbours(Allocator::State& state, Lack& lack) {
+  const Bytes wanted = align_up(lack.bytes, kPageBytes);
+  DeviceBudget& budget = state.limits.budget(lack.cache.device());
   const Bytes room = budget.quota().shared() ? budget.own_room() : budget.room();
   if (state.neighbours.ask == nullptr || state.captures_open.load() != 0 || room < wanted)
     return false;
   constexpr Nanoseconds kPatience = 60'000'000'000;  // for contents on their way to the host
-  std::shared_ptr<void> turn;
-  if (state.neighbours.take_turn != nullptr)
-    turn = state.neighbours.take_turn(std::array{cache.device()});
-  return state.neighbours.ask(cache.device(), wanted, turn == nullptr ? 0 : kPatience) != 0;
+  return state.neighbours.ask(lack.cache.device(), wanted, kPatience, &lack.turn) != 0;
 }
 
 // Free memory in pages that are partly in use, where there is enough of it. It waits for work
 // that the driver would not wait for, so not for long.
-bool cut_pages(Allocator::State& state, ContextCache& cache, Bytes bytes) {
+bool cut_pages(Allocator::State& state, Lack& lack) {
   if (state.deep_trim == nullptr) return false;
-  const CUdevice device = cache.device();
+  const CUdevice device = lack.cache.device();
   Bytes gain = 0;
   visit_living(state.on_device(device),
                [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });
@@ -67,7 +70,7 @@ bool cut_pages(Allocator::State& state, ContextCache& cache, Bytes bytes) {
   std::size_t total = 0;
   if (gain == 0 || state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS) return false;
   if (std::min<Bytes>(free, state.limits.budget(device).room()) + gain <
-      align_up(bytes, kPageBytes))
+      align_up(lack.bytes, kPageBytes))
     return false;
   constexpr Nanoseconds kSecond = 1'000'000'000;
   return state.deep_trim(state, device, std::min(state.config.patience, 1U) * kSecond) != 0;
@@ -75,15 +78,15 @@ bool cut_pages(Allocator::State& state, ContextCache& cache, Bytes bytes) {
 
 // Blocks that the program has freed, and that are held for graphs although no call in them
 // names the block: only a pointer that custash cannot see could lead there.
-bool free_unnamed(Allocator::State& state, ContextCache& cache, Bytes) {
+bool free_unnamed(Allocator::State& state, Lack& lack) {
   bool any = false;
-  visit_living(state.on_device(cache.device()),
+  visit_living(state.on_device(lack.cache.device()),
                [&](ContextCache& each) { any |= each.freed_blocks().free_unnamed(); });
   return any;
 }
 
-bool call_hooks(Allocator::State& state, ContextCache& cache, Bytes bytes) {
-  return state.limits.call_oom_hooks(cache.device(), bytes);
+bool call_hooks(Allocator::State& state, Lack& lack) {
+  return state.limits.call_oom_hooks(lack.cache.device(), lack.bytes);
 }
 
 void tell_out_of_memory(Allocator::State& state, ContextCache& cache, Bytes bytes) {
@@ -108,7 +111,7 @@ void tell_out_of_memory(Allocator::State& state, ContextCache& cache, Bytes byte
 }
 
 // docs/decisions/18-ladder.md has a line for each.
-using Rung = bool(Allocator::State&, ContextCache&, Bytes);
+using Rung = bool(Allocator::State&, Lack&);
 constexpr Rung* kRungs[] = {
     trim_contexts,
     end_guards,
@@ -133,8 +136,9 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
   Status status = allocate();
   if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   const CancellationOff off;
+  Lack lack{cache, bytes, {}};
   for (Rung* const rung : kRungs) {
-    if (rung(*this, cache, bytes)) status = allocate();
+    if (rung(*this, lack)) status = allocate();
     if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   }
   tell_out_of_memory(*this, cache, bytes);

@@ -15,8 +15,11 @@ namespace custash {
 // How other processes are asked for memory (interpose/service/room.hpp). Null: they are not.
 struct Neighbours {
   // Bytes that they gave on the device, which is current; waits at most this long for those
-  // that go to sleep for it.
-  Bytes (*ask)(int device, Bytes bytes, Nanoseconds patience) = nullptr;
+  // that go to sleep for it, 0: none does. Before these it takes a turn, if `turn` has none.
+  Bytes (*ask)(int device,
+               Bytes bytes,
+               Nanoseconds patience,
+               std::shared_ptr<void>* turn) = nullptr;
   // One process at a time makes room on a device. A turn lasts as long as the object; null:
   // another process has one.
   std::shared_ptr<void> (*take_turn)(std::span<const int> devices) = nullptr;

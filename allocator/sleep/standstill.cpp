@@ -81,6 +81,7 @@ std::string Standstill::wait_until_idle() {
       if (timeline.events().broken()) return "a kernel of the program has faulted";
       if (disturbed()) return kCame;
       if (gives_way()) return kGivesWay;
+      if (state_.sleeping.ends()) return "the process ends";
       if (state_.driver.now() >= until) {
         return "kernels still run after " + std::to_string(request_.patience / 1'000'000) +
                " ms";

@@ -71,14 +71,20 @@ Status bring_back(Allocator::State& state, std::string* why, ContextCache** shor
 }
 
 // Returns what is cached on the device, here and in neighbours, and asks these to sleep.
-void make_room(Allocator::State& state, const ContextCache& short_of) noexcept {
+void make_room(Allocator::State& state,
+               const ContextCache& short_of,
+               std::shared_ptr<void>* turn) noexcept {
   try {
-    constexpr Nanoseconds kPatience = 1'000'000'000;
+    constexpr Nanoseconds kPatience = 10'000'000'000;
     const CurrentContext current(state.driver, short_of.context());
     visit_living(state.on_device(short_of.device()),
                  [](ContextCache& cache) { cache.trim().ignore(); });
+    Bytes asleep = 0;
+    for (ContextCache* cache : state.on_device(short_of.device()))
+      asleep += cache->still_pages().sleeping.bytes() + cache->still_pages().cutter.unmapped();
+    const Nanoseconds patience = state.sleeping.ends() ? 0 : kPatience;
     if (state.neighbours.ask != nullptr)
-      (void)state.neighbours.ask(short_of.device(), state.sleep_gate.asleep.load(), kPatience);
+      (void)state.neighbours.ask(short_of.device(), asleep, patience, turn);
   } catch (...) {  // no host memory: the next try may find some
   }
 }
@@ -103,7 +109,7 @@ Status try_to_wake(Allocator::State& state,
   std::shared_ptr<void> turn;
   if (state.neighbours.take_turn != nullptr) turn = state.neighbours.take_turn(devices);
   if (turn == nullptr && state.neighbours.take_turn != nullptr && !beside_others) return woken;
-  make_room(state, *short_of);
+  make_room(state, *short_of, &turn);
   return bring_back(state, why, &short_of);
 }
 

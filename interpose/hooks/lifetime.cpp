@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The ends of contexts and streams, access to peers, and cuInit.
-#include "allocator/base/scope.hpp"
 #include "allocator/order/context_users.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
@@ -49,7 +48,17 @@ void has_ended(Allocator& core, CUcontext context, const passed::Ended& memory) 
 // How often the program was seen to retain each device's primary context.
 class PrimaryUses {
  public:
-  void retained(CUdevice device) { of(device).fetch_add(1); }
+  void retained(CUdevice device, CUcontext context) {
+    of(device).fetch_add(1);
+    contexts_[index(device)].store(context);
+  }
+
+  // It was one when it was last retained. A device keeps its handle.
+  [[nodiscard]] bool has(CUcontext context) const {
+    return std::any_of(contexts_.begin(), contexts_.end(), [&](const auto& each) {
+      return each.load() == context;
+    });
+  }
 
   // True: this may be the last release. If unseen retains remain it is not, which does no
   // harm.
@@ -63,21 +72,19 @@ class PrimaryUses {
   void reset(CUdevice device) { of(device).store(0); }
 
  private:
-  std::atomic<int>& of(CUdevice device) {
-    return uses_[std::min<std::size_t>(static_cast<std::size_t>(device), uses_.size() - 1)];
+  static constexpr std::size_t kDevices = 64;  // devices beyond share the last
+
+  static std::size_t index(CUdevice device) {
+    return std::min(static_cast<std::size_t>(device), kDevices - 1);
   }
 
-  std::array<std::atomic<int>, 64> uses_{};  // devices beyond share the last
+  std::atomic<int>& of(CUdevice device) { return uses_[index(device)]; }
+
+  std::array<std::atomic<int>, kDevices> uses_{};
+  std::array<std::atomic<CUcontext>, kDevices> contexts_{};
 };
 
 constinit PrimaryUses primary_uses;
-
-bool is_primary(Allocator& core, CUcontext context) {
-  const CurrentContext current(core.driver(), context);
-  CUdevice device = 0;
-  return current.status().ok() && core.driver().ctx_get_device(&device) == CUDA_SUCCESS &&
-         primary_context(core, device) == context;
-}
 
 // A context ends.
 struct Ending {
@@ -102,7 +109,7 @@ CUresult init(Real<unsigned> real, NullStream, unsigned flags) {
 CUresult ctx_destroy(Real<CUcontext> real, NullStream, CUcontext context) {
   Allocator* const core = process::core();
   // The driver refuses a primary context, whose memory goes on.
-  if (core == nullptr || context == nullptr || is_primary(*core, context)) return real(context);
+  if (core == nullptr || context == nullptr || primary_uses.has(context)) return real(context);
   const Ending ending(core);
   const passed::Ended memory = ends(*core, context);
   const CUresult result = real(context);
@@ -133,7 +140,7 @@ CUresult primary_retain(Real<CUcontext*, CUdevice> real,
   const CUresult result =
       hooks::retry_after_trim(real, [&](auto* call) { return call(out, device); });
   charges::changes_unseen();
-  if (result == CUDA_SUCCESS) primary_uses.retained(device);
+  if (result == CUDA_SUCCESS) primary_uses.retained(device, *out);
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/sleep/sleep.hpp"
+#include "interpose/process/descriptors.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
@@ -33,6 +34,7 @@ constexpr Nanoseconds kMillisecond = 1'000'000;
 struct Candidate {
   std::int64_t idle_since = 0;
   service::Identity who;
+  Bytes bytes = 0;
 };
 
 // Those that may go to sleep, the one that has idled longest first.
@@ -44,8 +46,9 @@ std::vector<Candidate> candidates(const std::string& uuid) {
       continue;
     for (std::int64_t i = 0; i < page.device_count; ++i) {
       const live::DevicePart& part = page.devices[i];
-      if (uuid == part.uuid && part.reserved_bytes + part.by_driver_bytes > part.asleep_bytes)
-        found.push_back({page.idle_since, who});
+      const std::int64_t bytes = part.reserved_bytes + part.by_driver_bytes - part.asleep_bytes;
+      if (uuid == part.uuid && bytes > 0)
+        found.push_back({page.idle_since, who, static_cast<Bytes>(bytes)});
     }
   }
   std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
@@ -54,10 +57,10 @@ std::vector<Candidate> candidates(const std::string& uuid) {
   return found;
 }
 
-bool has_room(const Driver& driver, Bytes bytes) {
+Bytes free_bytes(const Driver& driver) {
   std::size_t free = 0;
   std::size_t total = 0;
-  return driver.mem_get_info(&free, &total) == CUDA_SUCCESS && free >= bytes;
+  return driver.mem_get_info(&free, &total) == CUDA_SUCCESS ? free : 0;
 }
 
 // Whether it went to sleep.
@@ -76,17 +79,40 @@ bool goes(const Driver& driver,
   }
 }
 
-Bytes ask_to_sleep(Allocator& core, CUdevice device, Bytes bytes, Nanoseconds patience) {
+// Waits for a process that makes room; not for ever, as it may be stopped.
+void wait_for_turn(const Driver& driver, CUdevice device, std::shared_ptr<void>* turn) {
+  constexpr Nanoseconds kPassOver = 10 * kSecond;
+  constexpr Nanoseconds kBetween = 20 * kMillisecond;
+  const Nanoseconds until = driver.now() + kPassOver;
+  while (*turn == nullptr && driver.now() < until) {
+    *turn = take_turn({&device, 1});
+    if (*turn == nullptr) driver.rest(kBetween);
+  }
+}
+
+Bytes ask_to_sleep(Allocator& core,
+                   CUdevice device,
+                   Bytes bytes,
+                   Nanoseconds patience,
+                   std::shared_ptr<void>* turn) {
   const Driver& driver = core.driver();
-  const Nanoseconds until = driver.now() + patience;
   const std::string uuid = neighbours::uuid_of(device);
+  if (candidates(uuid).empty()) return 0;
+  wait_for_turn(driver, device, turn);
+  const std::vector<Candidate> others = candidates(uuid);
+  Bytes most = free_bytes(driver);
+  if (most >= bytes) return bytes;
+  for (const Candidate& each : others)
+    most += each.bytes;
+  if (most < bytes) return 0;  // they would sleep in vain
   const std::string request = "yield " + std::to_string(core.config().priority);
-  for (const Candidate& each : candidates(uuid)) {
+  const Nanoseconds until = driver.now() + patience;
+  for (const Candidate& each : others) {
     if (goes(driver, each.who, request, until))
       log(LogLevel::Info,
           "event=neighbour_sleeps device=" + std::to_string(device) +
               " pid=" + std::to_string(each.who.pid) + " bytes=" + std::to_string(bytes));
-    if (has_room(driver, bytes)) return bytes;
+    if (free_bytes(driver) >= bytes) return bytes;
     if (driver.now() >= until) break;
   }
   return 0;
@@ -97,10 +123,8 @@ Bytes ask_to_sleep(Allocator& core, CUdevice device, Bytes bytes, Nanoseconds pa
 
 struct Locks {
   ~Locks() {
-    for (const int file : files) {
-      (void)flock(file, LOCK_UN);  // a child has the descriptor, too
-      ::close(file);
-    }
+    for (const int file : files)
+      descriptors().close_own(file);
   }
 
   // False: another process has it.
@@ -110,8 +134,9 @@ struct Locks {
     if (!alone && access(path.c_str(), F_OK) != 0) return true;  // nobody ever made room
     const int file = output::open_shared(path.c_str());
     if (file < 0) return true;  // not ours, or no room: as without turns
-    files.push_back(file);
-    return flock(file, (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    files.push_back(descriptors().keep(file));
+    return flock(files.back(), (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 ||
+           errno != EWOULDBLOCK;
   }
 
   std::vector<int> files;
@@ -170,12 +195,15 @@ service::ReplyStatus answer_to(Allocator& core, std::uint32_t priority) {
 
 }  // namespace
 
-Bytes ask(CUdevice device, Bytes bytes, Nanoseconds patience) noexcept {
+Bytes ask(CUdevice device,
+          Bytes bytes,
+          Nanoseconds patience,
+          std::shared_ptr<void>* turn) noexcept {
   const Bytes given = neighbours::ask(device, bytes);
   Allocator* const core = process::running();
   try {
-    if (core == nullptr || patience == 0 || has_room(core->driver(), bytes)) return given;
-    return std::max(given, ask_to_sleep(*core, device, bytes, patience));
+    if (core == nullptr || patience == 0 || free_bytes(core->driver()) >= bytes) return given;
+    return std::max(given, ask_to_sleep(*core, device, bytes, patience, turn));
   } catch (...) {  // no memory for the question
     return given;
   }

@@ -17,7 +17,10 @@ namespace custash::room {
 
 // Bytes that others have released on the device, which is current: at most this long for those
 // that go to sleep, 0: none does. A second for the rest.
-Bytes ask(CUdevice device, Bytes bytes, Nanoseconds patience) noexcept;
+Bytes ask(CUdevice device,
+          Bytes bytes,
+          Nanoseconds patience,
+          std::shared_ptr<void>* turn) noexcept;
 
 // One process at a time makes room on a device. Those that wake keep away meanwhile, so that
 // they do not take what others release for it. Null: another process makes room there.

@@ -6,6 +6,8 @@ import glob
 import json
 import os
 import signal
+import socket
+import struct
 import tempfile
 import threading
 import time
@@ -20,8 +22,19 @@ MOST, PART = 80 * MIB, 50 * MIB  # of 128: two of the first do not fit, nor thre
 IDLE = 2.5  # seconds: longer than yield_after:1, and than the look at it
 
 
+def service(actor):
+    """A connection. A test beside this one takes names of services that do not exist."""
+    for name in services(actor.pid):
+        with contextlib.suppress(OSError):
+            link = connect(name)
+            if struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] == actor.pid:
+                return link
+            link.close()
+    raise AssertionError(f"process {actor.pid} has no service")
+
+
 def asleep(actor, device=0):
-    with connect(services(actor.pid)[0]) as link:
+    with service(actor) as link:
         text = ask(link, f"stat json {device}")[1]
     return json.loads(text)["stats"]["custash.asleep_bytes"]
 
@@ -146,12 +159,29 @@ class Room(Case):
         self.addCleanup(os.kill, hung.pid, signal.SIGCONT)
         killed.process.kill()
         killed.process.wait()
+        began = time.monotonic()
         asks.ok(f"alloc {MOST}")
+        self.assertLess(time.monotonic() - began, 20)
         self.assertGreater(asleep(idle), 0)
+
+    def test_nobody_sleeps_in_vain(self):
+        first, second = self.filled(), self.actor()
+        time.sleep(IDLE)
+        self.assertEqual(second.code(f"alloc {1000 * MIB}"), OUT_OF_MEMORY)
+        self.assertEqual(asleep(first), 0)
+
+    def test_two_that_lack_memory_at_once_both_get_it(self):
+        idle = [self.filled(size=PART) for _ in range(2)]
+        asking = [self.actor() for _ in range(2)]
+        time.sleep(IDLE)
+        for each in asking:
+            each.tell(f"alloc {PART}")
+        self.assertEqual([each.hear()[0] for each in asking], ["0", "0"])
+        self.assertTrue(all(asleep(each) > 0 for each in idle))
 
     def test_the_verb_bears_nonsense(self):
         first = self.filled("")
-        with connect(services(first.pid)[0]) as link:
+        with service(first) as link:
             for text in ("yield", "yield x", "yield -1", "yield 1 2", "yield 99999999999"):
                 self.assertEqual(ask(link, text)[0], BAD_ARGUMENTS, text)
             self.assertEqual(ask(link, "yield 100")[0], REFUSED)

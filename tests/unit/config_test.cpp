@@ -116,7 +116,7 @@ TEST_CASE("config: a removed option has no effect, and one line names what to us
   REQUIRE(parsed.notices.size() == 2);
   CHECK(parsed.notices.back().find("'handle_cache' was removed") != std::string::npos);
   CHECK(parsed.notices.front().find("'turns' was removed") != std::string::npos);
-  CHECK(parsed.notices.front().find("sleep_after") != std::string::npos);
+  CHECK(parsed.notices.front().find("yield_after") != std::string::npos);
   CHECK(parsed.given.size() == 1);
   CHECK(parsed.config.sleep_after == 5);
   CHECK(parse_config("sleep_after:5").notices.empty());

@@ -16,7 +16,7 @@ int asked = 0;
 Address given_up = 0;
 
 // A neighbour that gives what stands for its memory.
-Bytes ask(int, Bytes bytes, Nanoseconds) {
+Bytes ask(int, Bytes bytes, Nanoseconds, std::shared_ptr<void>*) {
   ++asked;
   asked_bytes = bytes;
   if (given_up == 0) return 0;

@@ -170,10 +170,11 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
   bed.launch(nullptr, writes(q, 100_MiB, 5));
   REQUIRE(sim::used(1) >= 100_MiB);
   const auto pages = sim::count("cuMemCreate");
-  PeerProcesses(*bed.allocator).set_neighbours({.ask = [](int, Bytes, Nanoseconds) -> Bytes {
-    while_waiting.push_back(sim::used(0) + sim::used(1));
-    return 0;
-  }});
+  PeerProcesses(*bed.allocator)
+      .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) -> Bytes {
+        while_waiting.push_back(sim::used(0) + sim::used(1));
+        return 0;
+      }});
   for (const auto call : {decltype(pages){1}, pages / 2, pages}) {
     REQUIRE(sleep.go({}).asleep);
     const Bytes left = sim::used(0) + sim::used(1);
