@@ -230,7 +230,7 @@ bool move(const std::string& from,
   *why = objection(to, kind, replace, recognise);
   if (!why->empty()) return false;
   // Another file may have come to that name since. It is looked at once more where it cannot be
-  // lost, and goes back.
+  // lost; what is not ours gets its name again.
   constexpr int kTries = 100;
   const auto exchange = [&] {
     return ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0;

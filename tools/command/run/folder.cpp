@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 
 #include <dirent.h>
@@ -21,6 +22,8 @@
 
 namespace custash::run {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "custash-run.";
 constexpr const char* kInner = "/inner";  // a mark
@@ -43,19 +46,16 @@ std::vector<std::string> names_in(const std::string& folder) {
   return out;
 }
 
-// Whether what is in a folder has a name that a run gives: PID-…, render-…, inner….
+// Whether what is in a folder has a name that a run gives: PID-…, render-…, found.…, inner….
 bool is_of_run(const std::string& name) {
   return name == "." || name == ".." || (name.front() >= '0' && name.front() <= '9') ||
-         name.starts_with(ledger::kRender) || ("/" + name).starts_with(kInner);
+         name.starts_with(ledger::kRender) || name.starts_with("found.") ||
+         ("/" + name).starts_with(kInner);
 }
 
-// Of what others may have put there, nothing.
 void remove_folder(const std::string& folder) {
-  const std::vector<std::string> names = names_in(folder);
-  if (!std::all_of(names.begin(), names.end(), is_of_run)) return;
-  for (const std::string& name : names)
-    (void)::unlink((folder + "/" + name).c_str());
-  (void)::rmdir(folder.c_str());
+  std::error_code ignored;
+  (void)fs::remove_all(folder, ignored);  // follows no link
 }
 
 bool is_ours(const std::string& folder) {
@@ -143,7 +143,10 @@ void remove_stale_folders() {
   for (const std::string& place : places()) {
     for (const std::string& name : names_in(place)) {
       const std::string path = place + "/" + name;
-      if (name.rfind(kPrefix, 0) == 0 && is_ours(path) && is_stale(name)) remove_folder(path);
+      if (name.rfind(kPrefix, 0) != 0 || !is_ours(path) || !is_stale(name)) continue;
+      // Another user may have given the name to a folder of this one.
+      const std::vector<std::string> names = names_in(path);
+      if (std::all_of(names.begin(), names.end(), is_of_run)) remove_folder(path);
     }
   }
 }
