@@ -52,6 +52,9 @@ class Frame : protected Dice {
         Command& outer = program_.commands.back();
         outer.entry = pick(1, calls(outer));
         outer.nested = pick(1, 4);
+        // What is freed meanwhile may come before the work of `outer`.
+        if (std::exchange(shown_by_, 0) == program_.commands.size())
+          visible_[static_cast<std::size_t>(shown_in_)].pop_back();
       }
     }
     if (contexts_.size() > 1 && (chance(20) || !usable(context_))) {
@@ -67,6 +70,13 @@ class Frame : protected Dice {
     c.thread = thread_;
     c.context = context_;
     return c;
+  }
+
+  // The host can see what the last command does on its lane.
+  void show_host(int lane) {
+    shown_by_ = program_.commands.size();
+    shown_in_ = order_.lane(lane).context;
+    visible_[static_cast<std::size_t>(shown_in_)].push_back(order_.lane_clock(lane));
   }
 
   Command& put(Op op, int lane) {
@@ -248,6 +258,8 @@ class Frame : protected Dice {
   std::vector<EventModel> events_;
   std::vector<typename Kind::Graph> graphs_;
   std::vector<std::vector<Clock>> visible_;  // to the host, by context
+  std::size_t shown_by_ = 0;                 // the commands up to the one of the last of these
+  int shown_in_ = 0;                         // its context
   Capture capture_;
   int next_event_ = 0, next_graph_ = 0, next_stream_ = kFirstStream, next_flag_ = 1;
   int next_context_ = kFirstContext;

@@ -181,10 +181,10 @@ void Generator::copy_to_host() {
   const int number = order_.submit(lane, thread_);
   note(block.uses, {lane, number, false});
   host = {{lane, number, true}};
-  visible_[static_cast<std::size_t>(context_)].push_back(order_.lane_clock(lane));
   Command& c = put(Op::CopyToHost, lane);
   c.block = block.id;
   c.other = buffer;
+  show_host(lane);
   if (!chance(60)) return;
   // The result is read right after the source has been freed.
   if (chance(80)) free_plain(block);
@@ -224,7 +224,7 @@ void Generator::host_function() {
   if (lane < 0) return;
   put(Op::HostFunction, lane);
   order_.submit(lane, thread_);
-  visible_[static_cast<std::size_t>(context_)].push_back(order_.lane_clock(lane));
+  show_host(lane);
 }
 
 }  // namespace custash::property

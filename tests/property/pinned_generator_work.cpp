@@ -113,9 +113,7 @@ void PinnedGenerator::use(Buffer& buffer, int lane, PinOp op, bool write) {
   PinCommand& c = put(op, lane);
   c.buffer = buffer.id;
   c.flags = write ? 1 : 0;
-  if (op == PinOp::CopyOut)
-    visible_[static_cast<std::size_t>(order_.lane(lane).context)].push_back(
-        order_.lane_clock(lane));
+  if (op == PinOp::CopyOut) show_host(lane);
   if (style_.released && order_.lane(lane).stream >= kFirstStream && chance(15))
     name(buffer, lane);
 }
