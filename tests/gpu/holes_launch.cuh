@@ -41,7 +41,11 @@ inline void launch_early(cudaStream_t stream, void* p, std::size_t words, bool e
 // How often the second kernel's words were overwritten by the first, which ends later if
 // `between` and the attribute do not hold the second one back. One block, never freed.
 template <typename Between>
-inline void measure_order(HolesBed& bed, const char* name, bool early, Between between) {
+inline void measure_order(HolesBed& bed,
+                          const char* name,
+                          bool early,
+                          Between between,
+                          cudaStream_t second = nullptr) {
   constexpr std::size_t kWords = 1024;
   void* p = device_memory(kWords * sizeof(Word));
   int overtaken = 0;
@@ -49,7 +53,7 @@ inline void measure_order(HolesBed& bed, const char* name, bool early, Between b
   for (int i = 0; i < kRounds; ++i) {
     trigger_and_fill<<<1, 128, 0, bed.s>>>(static_cast<Word*>(p), kWords, kLate, 2'000'000);
     between();
-    launch_early(bed.s, p, kWords, early);
+    launch_early(second == nullptr ? bed.s : second, p, kWords, early);
     overtaken += bed.wrong.in(p, kWords * sizeof(Word), kNext) != 0 ? 1 : 0;
   }
   std::printf("info early_launch_%s rounds=%d overtaken=%d\n", name, kRounds, overtaken);
@@ -77,6 +81,28 @@ inline void early_launches(HolesBed& bed, Report& report, int rounds) {
     (void)driver("cuCtxRecordEvent", context, static_cast<CUevent>(event));
     CUDA_OK(cudaStreamWaitEvent(bed.s, event, 0));
   });
+  void* ordered = nullptr;
+  CUDA_OK(cudaMallocAsync(&ordered, kBlock, bed.s));
+  measure_order(bed, "free_and_allocation_of_the_stream", true, [&] {
+    CUDA_OK(cudaFreeAsync(ordered, bed.s));
+    CUDA_OK(cudaMallocAsync(&ordered, kBlock, bed.s));
+  });
+  cudaStream_t other = new_stream();
+  const auto other_waits = [&] {
+    CUDA_OK(cudaEventRecord(event, bed.s));
+    CUDA_OK(cudaStreamWaitEvent(other, event, 0));
+  };
+  measure_order(bed, "other_stream_waits", true, other_waits, other);
+  measure_order(
+      bed,
+      "other_stream_waits_behind_work",
+      true,
+      [&] {
+        fill_early<<<1, 128, 0, other>>>(static_cast<Word*>(ordered), 128, kNext);
+        other_waits();
+      },
+      other);
+  CUDA_OK(cudaFreeAsync(ordered, bed.s));
   for (const std::size_t bytes : {std::size_t{512}, kBlock}) {
     unsigned long long wrong = 0;
     int same = 0;
