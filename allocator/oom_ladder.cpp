@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The out-of-memory ladder beyond one cache: the other contexts of the device, other processes
 // and the program's own hooks. The rungs of a cache come first (cache/oom_ladder.cpp).
+// Proved: tests/models/room.pml.
 #include "allocator/base/last_error.hpp"
 #include "allocator/base/log.hpp"
 #include "allocator/base/thread.hpp"
@@ -54,8 +55,8 @@ bool ask_neighbours(Allocator::State& state, Lack& lack) {
   const Bytes room = budget.quota().shared() ? budget.own_room() : budget.room();
   if (state.neighbours.ask == nullptr || state.captures_open.load() != 0 || room < wanted)
     return false;
-  constexpr Nanoseconds kPatience = 60'000'000'000;  // for contents on their way to the host
-  return state.neighbours.ask(lack.cache.device(), wanted, kPatience, &lack.turn) != 0;
+  const Nanoseconds patience = patience_for_room(state.config);
+  return state.neighbours.ask(lack.cache.device(), wanted, patience, &lack.turn) != 0;
 }
 
 // Free memory in pages that are partly in use, where there is enough of it. It waits for work

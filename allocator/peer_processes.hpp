@@ -12,6 +12,22 @@
 
 namespace custash {
 
+// After this, a process that makes room and goes no further, stopped perhaps, counts no more.
+inline constexpr Nanoseconds kPassOver = 10'000'000'000;
+
+// A process that makes room for others waits for their work when it lacks memory itself: its
+// allocations do as its launches would while it sleeps.
+inline bool waits_for_others(const Config& config) {
+  return config.yield_after != 0 && config.patience != 0;
+}
+
+// How long an allocation waits for room. Others may have contents on their way to the host.
+inline Nanoseconds patience_for_room(const Config& config) {
+  constexpr Nanoseconds kContents = 60'000'000'000;
+  constexpr Nanoseconds kUnbounded = 1ULL << 60U;
+  return waits_for_others(config) ? kUnbounded : kContents;
+}
+
 // How other processes are asked for memory (interpose/service/room.hpp). Null: they are not.
 struct Neighbours {
   // Bytes that they gave on the device, which is current; waits at most this long for those

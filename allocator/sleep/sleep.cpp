@@ -173,6 +173,7 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
     } catch (...) {
       why = "host memory: none is left";
     }
+    answer.disturbed = !why.empty() && attempt.still.disturbed();
     if (!attempt.again) break;
   }
   if (!state_.sleep_gate.closed()) shrink_saved(state_);  // who woke it could not, beside us

@@ -29,6 +29,7 @@ struct SleepRequest {
 struct SleepAnswer {
   bool asleep = false;         // memory has gone to sleep
   bool already = false;        // all that can sleep was asleep
+  bool disturbed = false;      // awake, because only_if_idle: and work came meanwhile
   Nanoseconds standstill = 0;  // how long the gate was closed until then
   std::string text;            // what became of the memory, or why it did not go to sleep
   SleepSums sums;

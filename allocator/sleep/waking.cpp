@@ -18,7 +18,6 @@ namespace {
 constexpr Nanoseconds kBetweenTries = 20'000'000;
 constexpr Nanoseconds kLongTry = 250'000'000;
 constexpr Nanoseconds kBetweenLines = 10'000'000'000;
-constexpr Nanoseconds kPassOver = 10'000'000'000;  // a process that makes room, and is stopped
 
 // If there is no memory for the line, waking goes on.
 template <typename Text>
@@ -29,9 +28,23 @@ void say(LogLevel level, Text text) noexcept {
   }
 }
 
+Bytes bytes_away(ContextCache& cache) {
+  return cache.still_pages().sleeping.bytes() + cache.still_pages().cutter.unmapped();
+}
+
+bool lacks_room(const Driver& driver, Bytes bytes) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  return driver.mem_get_info(&free, &total) == CUDA_SUCCESS && free < bytes;
+}
+
 // All pages of all contexts, then their contents; or nothing. Two processes that both find a
-// part of the room would otherwise keep it from each other for good.
-Status bring_back(Allocator::State& state, std::string* why, ContextCache** short_of) noexcept {
+// part of the room would otherwise keep it from each other for good. Unless `surely`, no page
+// is made on a device that reports too little memory.
+Status bring_back(Allocator::State& state,
+                  bool surely,
+                  std::string* why,
+                  ContextCache** short_of) noexcept {
   LivingContexts living;
   const auto each = [&](auto step) {
     for (ContextCache* cache : living.caches()) {
@@ -48,7 +61,9 @@ Status bring_back(Allocator::State& state, std::string* why, ContextCache** shor
   Status woken = CUDA_ERROR_OUT_OF_MEMORY;
   try {
     living.add(state.all());
-    woken = each([](ContextCache& cache) {
+    woken = each([&](ContextCache& cache) {
+      if (!surely && lacks_room(state.driver, bytes_away(cache)))
+        return Status(CUDA_ERROR_OUT_OF_MEMORY);
       const Status mended = cache.still_pages().cutter.mend();
       return mended.ok() ? cache.still_pages().sleeping.make() : mended;
     });
@@ -81,7 +96,7 @@ void make_room(Allocator::State& state,
                  [](ContextCache& cache) { cache.trim().ignore(); });
     Bytes asleep = 0;
     for (ContextCache* cache : state.on_device(short_of.device()))
-      asleep += cache->still_pages().sleeping.bytes() + cache->still_pages().cutter.unmapped();
+      asleep += bytes_away(*cache);
     const Nanoseconds patience = state.sleeping.ends() ? 0 : kPatience;
     if (state.neighbours.ask != nullptr)
       (void)state.neighbours.ask(short_of.device(), asleep, patience, turn);
@@ -104,13 +119,13 @@ Status try_to_wake(Allocator::State& state,
                    bool beside_others,
                    std::string* why) {
   ContextCache* short_of = nullptr;
-  const Status woken = bring_back(state, why, &short_of);
+  const Status woken = bring_back(state, false, why, &short_of);
   if (woken.ok() || short_of == nullptr || !why->empty()) return woken;
   std::shared_ptr<void> turn;
   if (state.neighbours.take_turn != nullptr) turn = state.neighbours.take_turn(devices);
   if (turn == nullptr && state.neighbours.take_turn != nullptr && !beside_others) return woken;
   make_room(state, *short_of, &turn);
-  return bring_back(state, why, &short_of);
+  return bring_back(state, true, why, &short_of);
 }
 
 }  // namespace

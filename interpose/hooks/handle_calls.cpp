@@ -5,12 +5,14 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
+#include "allocator/memory_limits.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/history.hpp"
 #include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/service/room.hpp"
 #include "interpose/service/service.hpp"
 
 #include <vector>
@@ -108,19 +110,25 @@ CUresult mem_create(
     const CUmemAllocationProp* properties,
     unsigned long long flags) {
   Allocator* const core = process::core();
-  // New memory must leave room for what sleeps, and no number may be issued twice.
-  const KeepAwake awake(core);
   const CUdevice device = properties == nullptr ? -1 : device_of(*properties);
-  const CUresult result = charges::around(passed::Kind::Handle, device, bytes, [&] {
-    return hooks::retry_after_trim(
-        real, [&](auto* call) { return call(out, bytes, properties, flags); });
-  });
-  if (result == CUDA_SUCCESS && core != nullptr) {
+  const auto create = [&] {
+    // New memory must leave room for what sleeps, and no number may be issued twice.
+    const KeepAwake awake(core);
+    const CUresult made = charges::around(passed::Kind::Handle, device, bytes, [&] {
+      return hooks::retry_after_trim(
+          real, [&](auto* call) { return call(out, bytes, properties, flags); });
+    });
+    if (made != CUDA_SUCCESS || core == nullptr) return made;
     *out = handle_table().made(*out, bytes, *properties, flags);
     passed::table().began(passed::Kind::Handle, *out, bytes, nullptr, device);
     history::made(passed::Kind::Handle, *out, bytes);
     service::memory_was_had(*core);
-  }
+    return made;
+  };
+  CUresult result = create();
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && core != nullptr && device >= 0 &&
+      core->limits().budget(device).room() >= bytes && room::made(*core, device, bytes))
+    result = create();
   return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
              ? views::note_host_pointer("cuMemCreate", result)
              : result;

@@ -3,8 +3,12 @@
 #include "interpose/service/room.hpp"
 
 #include "allocator/base/log.hpp"
+#include "allocator/base/thread.hpp"
+#include "allocator/peer_processes.hpp"
 #include "allocator/sleep/sleep.hpp"
+#include "interpose/process/captures.hpp"
 #include "interpose/process/descriptors.hpp"
+#include "interpose/process/device_scope.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
@@ -81,7 +85,6 @@ bool goes(const Driver& driver,
 
 // Waits for a process that makes room; not for ever, as it may be stopped.
 void wait_for_turn(const Driver& driver, CUdevice device, std::shared_ptr<void>* turn) {
-  constexpr Nanoseconds kPassOver = 10 * kSecond;
   constexpr Nanoseconds kBetween = 20 * kMillisecond;
   const Nanoseconds until = driver.now() + kPassOver;
   while (*turn == nullptr && driver.now() < until) {
@@ -90,32 +93,57 @@ void wait_for_turn(const Driver& driver, CUdevice device, std::shared_ptr<void>*
   }
 }
 
-Bytes ask_to_sleep(Allocator& core,
-                   CUdevice device,
-                   Bytes bytes,
-                   Nanoseconds patience,
-                   std::shared_ptr<void>* turn) {
+enum class Room { Made, Lacking, Nowhere };
+
+Room ask_each(
+    Allocator& core, CUdevice device, const std::string& uuid, Bytes bytes, Nanoseconds until) {
   const Driver& driver = core.driver();
-  const std::string uuid = neighbours::uuid_of(device);
-  if (candidates(uuid).empty()) return 0;
-  wait_for_turn(driver, device, turn);
   const std::vector<Candidate> others = candidates(uuid);
   Bytes most = free_bytes(driver);
-  if (most >= bytes) return bytes;
+  if (most >= bytes) return Room::Made;
   for (const Candidate& each : others)
     most += each.bytes;
-  if (most < bytes) return 0;  // they would sleep in vain
+  if (most < bytes) return Room::Nowhere;  // they would sleep in vain
   const std::string request = "yield " + std::to_string(core.config().priority);
-  const Nanoseconds until = driver.now() + patience;
   for (const Candidate& each : others) {
     if (goes(driver, each.who, request, until))
       log(LogLevel::Info,
           "event=neighbour_sleeps device=" + std::to_string(device) +
               " pid=" + std::to_string(each.who.pid) + " bytes=" + std::to_string(bytes));
-    if (free_bytes(driver) >= bytes) return bytes;
+    if (free_bytes(driver) >= bytes) return Room::Made;
     if (driver.now() >= until) break;
   }
-  return 0;
+  return Room::Lacking;
+}
+
+// It keeps its turn only while it asks: others may come first.
+Bytes ask_to_sleep(Allocator& core,
+                   CUdevice device,
+                   Bytes bytes,
+                   Nanoseconds patience,
+                   std::shared_ptr<void>* turn) {
+  constexpr Nanoseconds kBetween = 100 * kMillisecond;
+  const Driver& driver = core.driver();
+  const std::string uuid = neighbours::uuid_of(device);
+  if (candidates(uuid).empty()) return 0;
+  const Nanoseconds until = driver.now() + patience;
+  Nanoseconds next_line = driver.now() + 10 * kSecond;
+  for (;;) {
+    wait_for_turn(driver, device, turn);
+    const Room room = ask_each(core, device, uuid, bytes, until);
+    if (room == Room::Made) return bytes;
+    const Nanoseconds now = driver.now();
+    if (room == Room::Nowhere || !waits_for_others(core.config()) || now >= until) return 0;
+    turn->reset();
+    if (now >= next_line) {
+      next_line = now + 10 * kSecond;
+      (void)neighbours::ask(device, bytes);
+      log(LogLevel::Warn,
+          "event=waits_for_room device=" + std::to_string(device) +
+              " bytes=" + std::to_string(bytes) + " reason=\"other processes work\"");
+    }
+    driver.rest(kBetween);
+  }
 }
 
 // ---- Turns: locks on files that are empty and stay. The kernel unlocks those of a process
@@ -168,7 +196,7 @@ void* go_to_sleep(void* of) {
                              .gives_way = service::paused,
                              .only_if_idle = idle};
   const SleepAnswer answer = Sleep(core).go(request);
-  if (!answer.asleep) left_alone.store(core.driver().now() + kLeftAlone);
+  if (!answer.asleep && !answer.disturbed) left_alone.store(core.driver().now() + kLeftAlone);
   under_way.store(false);
   return nullptr;
 }
@@ -209,6 +237,18 @@ Bytes ask(CUdevice device,
   }
 }
 
+bool made(Allocator& core, CUdevice device, Bytes bytes) noexcept {
+  if (!core.config().neighbours || captures::under_way()) return false;
+  const CancellationOff off;
+  std::shared_ptr<void> turn;  // not beyond the wait: the call may wake this process first
+  try {
+    const DeviceScope scope(core, device);
+    return ask(device, bytes, patience_for_room(core.config()), &turn) != 0;
+  } catch (...) {
+    return false;
+  }
+}
+
 std::shared_ptr<void> take_turn(std::span<const CUdevice> devices) noexcept {
   try {
     return locks_on(devices, true);
@@ -237,7 +277,7 @@ void yield(Allocator& core,
 }
 
 std::int64_t idle_since() noexcept {
-  return last_work;
+  return static_cast<std::int64_t>(last_work);
 }
 
 int tick(Allocator& core) {

@@ -22,6 +22,9 @@ Bytes ask(CUdevice device,
           Nanoseconds patience,
           std::shared_ptr<void>* turn) noexcept;
 
+// Whether others released `bytes` for a call that the driver serves, which may be made again.
+bool made(Allocator& core, CUdevice device, Bytes bytes) noexcept;
+
 // One process at a time makes room on a device. Those that wake keep away meanwhile, so that
 // they do not take what others release for it. Null: another process makes room there.
 std::shared_ptr<void> take_turn(std::span<const CUdevice> devices) noexcept;

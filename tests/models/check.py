@@ -76,7 +76,7 @@ TABLE = [
                     "waking_not_given_up", "failed_portion_opens")),
     Bounds("room", "room", "ROUNDS=2", ends=True,
            removed=("locks_are_waited_for", "stopped_is_waited_for", "part_is_kept", "wakers_do_not_look",
-                    "killed_keeps_its_turn")),
+                    "killed_keeps_its_turn", "allocation_keeps_awake")),
     # Larger bounds, and the rules that are equivalent.
     Bounds("one-thread-7", "reuse", "THREADS=1 CALLS=7 S=3 B=2", nightly=True),
     Bounds("one-thread-equivalent", "reuse", "THREADS=1 CALLS=6 S=3 B=2", nightly=True,

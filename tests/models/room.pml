@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Room: three processes and two devices, each with room for one. A and B need both devices, C the
-// second. Each works now and then, sleeps for another while it idles, and wakes for its next work. One
-// may be stopped for good while it has a turn, and one killed.
+// second. Each works now and then, sleeps for another while it idles, and wakes for its next work. A
+// and B begin with one device each, and allocate on the other one. One may be stopped for good while it
+// has a turn, and one killed.
 //
 // Stands for:
 //   interpose/service/room.cpp: take_turn is_taken ask yield
 //   allocator/sleep/waking.cpp: try_to_wake wake_up bring_back
+//   allocator/oom_ladder.cpp: ask_neighbours
 //
 // Safety: nobody takes on a device what another process has released for one that makes room there.
 // Liveness: who waits can never go on where all wait, which is a dead-lock. A stopped process is none.
@@ -24,12 +26,13 @@ byte removed;
 #define part_is_kept (removed == 3)
 #define wakers_do_not_look (removed == 4)
 #define killed_keeps_its_turn (removed == 5)
+#define allocation_keeps_awake (removed == 6)
 
 // ---- The devices: whose memory is there, and who makes room; 0: nobody.
 byte memory[2], turn[2];
 
 // ---- The processes.
-bool awake[N], works[N];
+bool awake[N], works[N], allocates[N];
 bool stopped[N + 1];  // by number plus one
 byte yielded_to[N];  // the one that it went to sleep for, while that one has its turn
 byte may_stop = 1, may_die = 1;
@@ -40,7 +43,9 @@ byte may_stop = 1, may_die = 1;
 #define other(d) (turn[d] != 0 && turn[d] != me)
 #define passed_over(d) (!stopped_is_waited_for && stopped[turn[d]])
 #define kept_out(d) (needs(d) && other(d) && !passed_over(d))
-#define idles(q) (awake[q] && !works[q] && !stopped[q + 1])
+#define idles(q) \
+  (awake[q] && !works[q] && !stopped[q + 1] && !(allocation_keeps_awake && allocates[q]))
+#define lacks(d) (needs(d) && memory[d] != me)
 #define attainable(d) (!needs(d) || memory[d] == 0 || memory[d] == me || idles(memory[d] - 1))
 
 inline leave_turn() {
@@ -165,15 +170,41 @@ end_stopped: false
   fi
 }
 
+// An allocation keeps what the process has. The process may be put to sleep meanwhile: its memory is
+// then made when it wakes.
+inline allocate(d) {
+  allocates[p] = true;
+  has_turn = true;
+  lock(d);
+  if
+  :: has_turn -> ask()
+  :: else
+  fi;
+  atomic {
+    if
+    :: awake[p] && memory[d] == 0 -> memory[d] = me
+    :: else
+    fi
+  };
+  if :: has_turn -> leave_turn() :: else fi;
+  if
+  :: awake[p] && lacks(d) -> atomic { !awake[p] || !lacks(d) || attainable(d) }
+  :: else
+  fi;
+  allocates[p] = false
+}
+
 proctype Process(byte p) {
   byte left = ROUNDS, q;
   bool short_of, has_turn, dead;
   do
   :: left > 0 && !dead ->
     if
-    :: atomic { awake[p] -> works[p] = true };
+    :: atomic { awake[p] && !lacks(0) && !lacks(1) -> works[p] = true };
       works[p] = false;
       left--
+    :: awake[p] && lacks(0) -> allocate(0)
+    :: awake[p] && lacks(1) -> allocate(1)
     :: !awake[p] -> wake()
     fi
   :: left == 0 || dead -> break
@@ -187,8 +218,9 @@ init {
   };
   atomic {
     awake[0] = true;
+    awake[1] = true;
     memory[0] = 1;
-    memory[1] = 1;
+    memory[1] = 2;
     run Process(0);
     run Process(1);
     run Process(2)

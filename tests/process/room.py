@@ -88,9 +88,9 @@ class Room(Case):
     def test_idle_processes_take_turns(self):
         first = self.filled()
         second = self.actor()
-        self.assertEqual(second.code(f"alloc {MOST}"), OUT_OF_MEMORY)  # the first has just worked
-        time.sleep(IDLE)
-        second.ok(f"alloc {MOST}")
+        time.sleep(1)  # until the first is known
+        first.ok("mix 0 7")
+        second.ok(f"alloc {MOST}")  # waits until it idles
         second.ok("mix 0 9")
         for _ in range(2):  # each waits until the other idles
             self.assertEqual(first.ok("mixed 0 7"), ["0"])
@@ -99,7 +99,7 @@ class Room(Case):
     def test_who_does_not_take_part_stays_awake(self):
         for conf in ("", ",yield_after:1,neighbours:off", ",yield_after:60"):
             with self.subTest(conf):
-                first, second = self.filled(conf), self.actor()
+                first, second = self.filled(conf), self.actor(",yield_after:1,patience:0")
                 time.sleep(IDLE)
                 self.assertEqual(second.code(f"alloc {MOST}"), OUT_OF_MEMORY)
                 first.quit()
@@ -121,7 +121,7 @@ class Room(Case):
         self.assertEqual([asleep(elsewhere, 1), asleep(here) > 0], [0, True])
 
     def test_who_works_yields_to_a_higher_priority_alone(self):
-        for mine, code in ((",yield_after:1", OUT_OF_MEMORY), (",yield_after:1,priority:2", OUT_OF_MEMORY),
+        for mine, code in (("", OUT_OF_MEMORY), (",yield_after:1,priority:2,patience:0", OUT_OF_MEMORY),
                            (",yield_after:1,priority:3", 0)):
             with self.subTest(mine):
                 first = self.filled(",yield_after:1,priority:2")
@@ -136,6 +136,29 @@ class Room(Case):
                     self.assertEqual(second.ok("mixed 0 9"), ["0"])
                 first.quit()
                 second.quit()
+
+    def test_who_takes_part_waits_until_the_others_idle(self):
+        for call in ("alloc", "create"):
+            with self.subTest(call):
+                first, second = self.filled(), self.actor()
+                with self.working(first):
+                    time.sleep(1.5)
+                    second.tell(f"{call} {MOST}")
+                    time.sleep(2)
+                    self.assertEqual(asleep(first), 0)
+                self.assertEqual(second.hear()[0], "0")
+                self.assertGreater(asleep(first), 0)
+                first.quit()
+                second.quit()
+
+    def test_two_that_hold_memory_and_lack_more_both_get_it(self):
+        both = [self.filled(size=PART) for _ in range(2)]
+        time.sleep(1)
+        for each in both:
+            each.tell(f"alloc {PART}")
+        self.assertEqual([each.hear()[0] for each in both], ["0", "0"])
+        for each in both:
+            self.assertEqual(each.ok("mixed 0 7"), ["0"])
 
     def test_a_process_that_makes_room_and_hangs_is_passed_by(self):
         first = self.filled()

@@ -32,10 +32,14 @@ PORT = 8099
 TOKENS = 16
 
 
-def http(path, body=None, seconds=120):
-    asked = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}", json.dumps(body).encode() if body else None,
+def opened(path, body=None, seconds=120, port=PORT):
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", json.dumps(body).encode() if body else None,
                                    {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=seconds) as answer:
+    return urllib.request.urlopen(asked, timeout=seconds)
+
+
+def http(path, body=None):
+    with opened(path, body) as answer:
         return answer.read()
 
 
@@ -62,9 +66,10 @@ class Llama:
     def missing(self, folder):
         return next((name for name in ("llama/llama-server", "model.gguf") if not (folder / name).exists()), None)
 
-    def command(self, folder):
-        return [str(folder / "llama/llama-server"), "-m", str(folder / "model.gguf"), "-ngl", "99", "-c", "32768", "-np", "1", "-fa", "off",
-                "--metrics", "--slots", "--port", str(PORT), "--host", "127.0.0.1"]
+    @staticmethod
+    def command(folder, port=PORT, context=32768):
+        return [str(folder / "llama/llama-server"), "-m", str(folder / "model.gguf"), "-ngl", "99", "-c", str(context), "-np", "1", "-fa", "auto",
+                "-fit", "off", "-cram", "0", "--metrics", "--slots", "--port", str(port), "--host", "127.0.0.1"]
 
     def ask(self, count):
         asked = {"prompt": " ".join(f"w{i}" for i in range(400)), "n_predict": count, "temperature": 0, "seed": 1, "cache_prompt": True}

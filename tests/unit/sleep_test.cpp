@@ -413,6 +413,7 @@ TEST_CASE("an idle process that gets work meanwhile stays awake", "[unit][sleep]
   const SleepAnswer answer = sleep.go({.only_if_idle = true});
   INFO(answer.text);
   CHECK_FALSE(answer.asleep);
+  CHECK(answer.disturbed);
   CHECK(says(answer, "meanwhile"));
   other->join();
   delete other;
