@@ -55,8 +55,10 @@ bool ask_neighbours(Allocator::State& state, Lack& lack) {
   const Bytes room = budget.quota().shared() ? budget.own_room() : budget.room();
   if (state.neighbours.ask == nullptr || state.captures_open.load() != 0 || room < wanted)
     return false;
-  const Nanoseconds patience = patience_for_room(state.config);
-  return state.neighbours.ask(lack.cache.device(), wanted, patience, &lack.turn) != 0;
+  constexpr Nanoseconds kPatience = 60'000'000'000;  // for contents on their way to the host
+  const Room made = state.neighbours.ask(lack.cache.device(), wanted, kPatience, &lack.turn);
+  if (state.sleep_gate.closed()) lack.turn.reset();  // it would keep this process from waking
+  return made == Room::Made;
 }
 
 // Free memory in pages that are partly in use, where there is enough of it. It waits for work
@@ -142,6 +144,11 @@ Status Allocator::State::allocate(StreamBinding& binding, Bytes bytes, Address* 
     if (rung(*this, lack)) status = allocate();
     if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   }
+  lack.turn.reset();
+  RoomWait wait(*this, cache.device(), align_up(bytes, kPageBytes));
+  while (status.code() == CUDA_ERROR_OUT_OF_MEMORY && wait.again())
+    status = allocate();
+  if (status.code() != CUDA_ERROR_OUT_OF_MEMORY) return status;
   tell_out_of_memory(*this, cache, bytes);
   return status;
 }

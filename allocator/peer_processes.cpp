@@ -1,12 +1,47 @@
 // SPDX-License-Identifier: MIT
 #include "allocator/peer_processes.hpp"
 
+#include "allocator/base/log.hpp"
 #include "allocator/base/scope.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace custash {
+
+bool RoomWait::again() {
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  constexpr Nanoseconds kHopeless = 3 * kSecond;  // other processes' figures are this old
+  constexpr int kTries = 10;                      // where there was room, and yet too little
+  const Driver& driver = state_.driver;
+  const Config& config = state_.config;
+  if (config.yield_after == 0 || config.patience == 0 || state_.neighbours.yield == nullptr ||
+      state_.limits.budget(device_).room() < bytes_ || tries_++ == kTries)
+    return false;
+  Nanoseconds next_line = driver.now() + 10 * kSecond;
+  Nanoseconds hopeless_at = driver.now() + kHopeless;
+  for (;;) {
+    turn_.reset();
+    if (state_.captures_open.load() != 0) return false;
+    // What sleeps here would have to wake beside it.
+    const Bytes wanted = bytes_ + state_.sleep_gate.asleep.load();
+    const Room room = state_.neighbours.yield(device_, wanted, 60 * kSecond, &turn_);
+    if (state_.sleep_gate.closed()) turn_.reset();  // it would keep this process from waking
+    if (room == Room::Made || room == Room::Nobody) return room == Room::Made;
+    const Nanoseconds now = driver.now();
+    if (room == Room::Later) hopeless_at = now + kHopeless;
+    if (now >= hopeless_at) return false;
+    if (now >= next_line) {
+      next_line = now + 10 * kSecond;
+      log(LogLevel::Warn,
+          "event=waits_for_room device=" + std::to_string(device_) +
+              " bytes=" + std::to_string(wanted) + " reason=\"other processes work\"");
+    }
+    turn_.reset();
+    driver.rest(kSecond / 10);
+  }
+}
 
 Bytes PeerProcesses::give_back(int device, Bytes bytes) {
   if (state_.captures_open.load() != 0) return 0;

@@ -15,31 +15,50 @@ namespace custash {
 // After this, a process that makes room and goes no further, stopped perhaps, counts no more.
 inline constexpr Nanoseconds kPassOver = 10'000'000'000;
 
-// A process that makes room for others waits for their work when it lacks memory itself: its
-// allocations do as its launches would while it sleeps.
-inline bool waits_for_others(const Config& config) {
-  return config.yield_after != 0 && config.patience != 0;
-}
-
-// How long an allocation waits for room. Others may have contents on their way to the host.
-inline Nanoseconds patience_for_room(const Config& config) {
-  constexpr Nanoseconds kContents = 60'000'000'000;
-  constexpr Nanoseconds kUnbounded = 1ULL << 60U;
-  return waits_for_others(config) ? kUnbounded : kContents;
-}
+// What came of a request for room.
+enum class Room : std::uint8_t {
+  Made,    // there may be enough now
+  Later,   // others work, and together hold enough
+  Little,  // together they cannot release enough
+  Nobody,  // no other process makes room
+};
 
 // How other processes are asked for memory (interpose/service/room.hpp). Null: they are not.
 struct Neighbours {
-  // Bytes that they gave on the device, which is current; waits at most this long for those
-  // that go to sleep for it, 0: none does. Before these it takes a turn, if `turn` has none.
-  Bytes (*ask)(int device,
-               Bytes bytes,
-               Nanoseconds patience,
-               std::shared_ptr<void>* turn) = nullptr;
+  // For `bytes` on the device, which is current: what they cache, then yield().
+  Room (*ask)(int device,
+              Bytes bytes,
+              Nanoseconds patience,
+              std::shared_ptr<void>* turn) = nullptr;
+  // Those with yield_after go to sleep: waits at most this long for them, 0: none does. Before
+  // it asks it takes a turn, if `turn` has none.
+  Room (*yield)(int device,
+                Bytes bytes,
+                Nanoseconds patience,
+                std::shared_ptr<void>* turn) = nullptr;
   // One process at a time makes room on a device. A turn lasts as long as the object; null:
   // another process has one.
   std::shared_ptr<void> (*take_turn)(std::span<const int> devices) = nullptr;
   bool (*is_taken)(std::span<const int> devices) = nullptr;
+};
+
+// A process with yield_after waits for the others' work in an allocation, too: it has given its
+// memory up for them and grows again, and its launches wait for them while it sleeps. It keeps
+// its turn only until the allocation has been tried, so that others may come first.
+class RoomWait {
+ public:
+  RoomWait(Allocator::State& state, int device, Bytes bytes)
+      : state_(state), device_(device), bytes_(bytes) {}
+
+  // Waits until there may be room. False: there will be none.
+  bool again();
+
+ private:
+  Allocator::State& state_;
+  const int device_;
+  const Bytes bytes_;
+  std::shared_ptr<void> turn_;
+  int tries_ = 0;
 };
 
 class PeerProcesses {
@@ -52,6 +71,11 @@ class PeerProcesses {
 
   // Set once, before any allocation.
   void set_neighbours(const Neighbours& neighbours);
+
+  // For a call that the driver serves. Its device must be current.
+  [[nodiscard]] RoomWait room_wait(int device, Bytes bytes) const {
+    return {state_, device, bytes};
+  }
 
   // Memory that others use. offer(): a handle names the block, so that others may open it.
   // pin(): somebody has it open, until unpin(). A free between the two does not wait, and the

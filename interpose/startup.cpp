@@ -302,7 +302,8 @@ State build() {
   if (PeerClients().possible()) PeerProcesses(core).set_registering(peer_clients::in_use);
   if (const char* const engine = engines::used()) PeerProcesses(core).let_engine_reach(engine);
   if (parsed.config.neighbours)
-    PeerProcesses(core).set_neighbours({room::ask, room::take_turn, room::is_taken});
+    PeerProcesses(core).set_neighbours(
+        {room::ask, room::ask_to_sleep, room::take_turn, room::is_taken});
   // The driver registered its own exit handler in cuInit; ours was registered later, so it runs
   // first.
   if (std::atexit(before_exit) != 0 || pthread_atfork(nullptr, nullptr, in_forked_child) != 0) {

@@ -103,7 +103,7 @@ bool Standstill::gives_way() const {
 }
 
 bool Standstill::disturbed() const {
-  return request_.only_if_idle && state_.sleep_gate.somebody_came();
+  return closed_ && request_.only_if_idle && state_.sleep_gate.somebody_came();
 }
 
 void Standstill::leave_asleep(Bytes bytes) {

@@ -5,14 +5,13 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/hook.hpp"
 // clang-format on
-#include "allocator/memory_limits.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/history.hpp"
 #include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
-#include "interpose/service/room.hpp"
 #include "interpose/service/service.hpp"
 
 #include <vector>
@@ -126,9 +125,13 @@ CUresult mem_create(
     return made;
   };
   CUresult result = create();
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && core != nullptr && device >= 0 &&
-      core->limits().budget(device).room() >= bytes && room::made(*core, device, bytes))
-    result = create();
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && core != nullptr &&
+      device == charges::current_device()) {
+    const CancellationOff off;
+    RoomWait wait = PeerProcesses(*core).room_wait(device, bytes);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && wait.again())
+      result = create();
+  }
   return properties != nullptr && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE
              ? views::note_host_pointer("cuMemCreate", result)
              : result;

@@ -3,12 +3,8 @@
 #include "interpose/service/room.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/base/thread.hpp"
-#include "allocator/peer_processes.hpp"
 #include "allocator/sleep/sleep.hpp"
-#include "interpose/process/captures.hpp"
 #include "interpose/process/descriptors.hpp"
-#include "interpose/process/device_scope.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
@@ -19,6 +15,7 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,18 +38,20 @@ struct Candidate {
   Bytes bytes = 0;
 };
 
-// Those that may go to sleep, the one that has idled longest first.
+// Those that make room, the one that has idled longest first, and what each could release.
 std::vector<Candidate> candidates(const std::string& uuid) {
   std::vector<Candidate> found;
   for (const live::Page& page : live::read_all(geteuid())) {
     const service::Identity who{static_cast<pid_t>(page.pid), page.nonce};
     if (page.idle_since == 0 || who == service::identity() || neighbours::is_deaf(who))
       continue;
+    const auto state = static_cast<SleepState>(page.sleep);
     for (std::int64_t i = 0; i < page.device_count; ++i) {
       const live::DevicePart& part = page.devices[i];
-      const std::int64_t bytes = part.reserved_bytes + part.by_driver_bytes - part.asleep_bytes;
-      if (uuid == part.uuid && bytes > 0)
-        found.push_back({page.idle_since, who, static_cast<Bytes>(bytes)});
+      if (uuid != part.uuid) continue;
+      const std::int64_t bytes = part.reserved_bytes + part.by_driver_bytes;
+      found.push_back(
+          {page.idle_since, who, state == SleepState::Asleep ? 0 : static_cast<Bytes>(bytes)});
     }
   }
   std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
@@ -61,24 +60,27 @@ std::vector<Candidate> candidates(const std::string& uuid) {
   return found;
 }
 
-Bytes free_bytes(const Driver& driver) {
+// Nothing: the driver does not say, as after a fault.
+std::optional<Bytes> free_bytes(const Driver& driver) {
   std::size_t free = 0;
   std::size_t total = 0;
-  return driver.mem_get_info(&free, &total) == CUDA_SUCCESS ? free : 0;
+  if (driver.mem_get_info(&free, &total) != CUDA_SUCCESS) return std::nullopt;
+  return free;
 }
 
-// Whether it went to sleep.
-bool goes(const Driver& driver,
-          const service::Identity& who,
-          const std::string& request,
-          Nanoseconds until) {
+// Done: it sleeps. NotNow: it works. Else it does not go to sleep.
+service::ReplyStatus answer_of(const Driver& driver,
+                               const service::Identity& who,
+                               const std::string& request,
+                               Nanoseconds until) {
   constexpr int kAnswer = 1000;
   constexpr Nanoseconds kBetween = 20 * kMillisecond;
   for (;;) {
     const service::Reply reply =
         service::Connection(who).ask(request, service::in_milliseconds(kAnswer));
-    if (!reply.heard || reply.status != service::ReplyStatus::Later) return reply.done();
-    if (driver.now() >= until) return false;
+    if (!reply.heard) return service::ReplyStatus::Refused;
+    if (reply.status != service::ReplyStatus::Later) return reply.status;
+    if (driver.now() >= until) return service::ReplyStatus::NotNow;
     driver.rest(kBetween);
   }
 }
@@ -93,57 +95,38 @@ void wait_for_turn(const Driver& driver, CUdevice device, std::shared_ptr<void>*
   }
 }
 
-enum class Room { Made, Lacking, Nowhere };
-
-Room ask_each(
-    Allocator& core, CUdevice device, const std::string& uuid, Bytes bytes, Nanoseconds until) {
+Room ask_each(Allocator& core,
+              CUdevice device,
+              Bytes bytes,
+              Nanoseconds until,
+              std::shared_ptr<void>* turn) {
+  using service::ReplyStatus;
   const Driver& driver = core.driver();
+  const std::string uuid = neighbours::uuid_of(device);
+  if (candidates(uuid).empty()) return Room::Nobody;
+  wait_for_turn(driver, device, turn);
   const std::vector<Candidate> others = candidates(uuid);
-  Bytes most = free_bytes(driver);
-  if (most >= bytes) return Room::Made;
+  std::optional<Bytes> free = free_bytes(driver);
+  Bytes theirs = 0;
   for (const Candidate& each : others)
-    most += each.bytes;
-  if (most < bytes) return Room::Nowhere;  // they would sleep in vain
+    theirs += each.bytes;
   const std::string request = "yield " + std::to_string(core.config().priority);
   for (const Candidate& each : others) {
-    if (goes(driver, each.who, request, until))
+    if (!free) return Room::Nobody;
+    if (*free >= bytes) return Room::Made;
+    if (*free + theirs < bytes) return Room::Little;  // they would sleep in vain
+    if (each.bytes == 0) continue;
+    const ReplyStatus status = answer_of(driver, each.who, request, until);
+    if (status == ReplyStatus::Done)
       log(LogLevel::Info,
           "event=neighbour_sleeps device=" + std::to_string(device) +
               " pid=" + std::to_string(each.who.pid) + " bytes=" + std::to_string(bytes));
-    if (free_bytes(driver) >= bytes) return Room::Made;
-    if (driver.now() >= until) break;
+    if (status != ReplyStatus::NotNow) theirs -= each.bytes;
+    free = free_bytes(driver);
   }
-  return Room::Lacking;
-}
-
-// It keeps its turn only while it asks: others may come first.
-Bytes ask_to_sleep(Allocator& core,
-                   CUdevice device,
-                   Bytes bytes,
-                   Nanoseconds patience,
-                   std::shared_ptr<void>* turn) {
-  constexpr Nanoseconds kBetween = 100 * kMillisecond;
-  const Driver& driver = core.driver();
-  const std::string uuid = neighbours::uuid_of(device);
-  if (candidates(uuid).empty()) return 0;
-  const Nanoseconds until = driver.now() + patience;
-  Nanoseconds next_line = driver.now() + 10 * kSecond;
-  for (;;) {
-    wait_for_turn(driver, device, turn);
-    const Room room = ask_each(core, device, uuid, bytes, until);
-    if (room == Room::Made) return bytes;
-    const Nanoseconds now = driver.now();
-    if (room == Room::Nowhere || !waits_for_others(core.config()) || now >= until) return 0;
-    turn->reset();
-    if (now >= next_line) {
-      next_line = now + 10 * kSecond;
-      (void)neighbours::ask(device, bytes);
-      log(LogLevel::Warn,
-          "event=waits_for_room device=" + std::to_string(device) +
-              " bytes=" + std::to_string(bytes) + " reason=\"other processes work\"");
-    }
-    driver.rest(kBetween);
-  }
+  if (!free) return Room::Nobody;
+  if (*free >= bytes) return Room::Made;
+  return *free + theirs < bytes ? Room::Little : Room::Later;
 }
 
 // ---- Turns: locks on files that are empty and stay. The kernel unlocks those of a process
@@ -208,12 +191,12 @@ service::ReplyStatus answer_to(Allocator& core, std::uint32_t priority) {
   const SleepState state = Sleep(core).state();
   if (under_way.load() || state == SleepState::GoingToSleep) return ReplyStatus::Later;
   if (state == SleepState::Asleep) return ReplyStatus::Done;
+  if (state == SleepState::Waking) return ReplyStatus::NotNow;
   (void)tick(core);
   const Nanoseconds now = core.driver().now();
   const bool idle = now - last_work >= config.yield_after * kSecond;
-  if (state == SleepState::Waking || now < left_alone.load() ||
-      (!idle && priority <= config.priority))
-    return ReplyStatus::Refused;
+  if (now < left_alone.load()) return ReplyStatus::Refused;
+  if (!idle && priority <= config.priority) return ReplyStatus::NotNow;
   only_if_idle.store(idle);
   under_way.store(true);
   if (service::start_thread(go_to_sleep, &core)) return ReplyStatus::Later;
@@ -223,29 +206,25 @@ service::ReplyStatus answer_to(Allocator& core, std::uint32_t priority) {
 
 }  // namespace
 
-Bytes ask(CUdevice device,
-          Bytes bytes,
-          Nanoseconds patience,
-          std::shared_ptr<void>* turn) noexcept {
-  const Bytes given = neighbours::ask(device, bytes);
-  Allocator* const core = process::running();
-  try {
-    if (core == nullptr || patience == 0 || free_bytes(core->driver()) >= bytes) return given;
-    return std::max(given, ask_to_sleep(*core, device, bytes, patience, turn));
-  } catch (...) {  // no memory for the question
-    return given;
-  }
+Room ask(CUdevice device,
+         Bytes bytes,
+         Nanoseconds patience,
+         std::shared_ptr<void>* turn) noexcept {
+  const bool given = neighbours::ask(device, bytes) != 0;
+  const Room room = ask_to_sleep(device, bytes, patience, turn);
+  return given ? Room::Made : room;
 }
 
-bool made(Allocator& core, CUdevice device, Bytes bytes) noexcept {
-  if (!core.config().neighbours || captures::under_way()) return false;
-  const CancellationOff off;
-  std::shared_ptr<void> turn;  // not beyond the wait: the call may wake this process first
+Room ask_to_sleep(CUdevice device,
+                  Bytes bytes,
+                  Nanoseconds patience,
+                  std::shared_ptr<void>* turn) noexcept {
+  Allocator* const core = process::running();
+  if (core == nullptr || patience == 0) return Room::Nobody;
   try {
-    const DeviceScope scope(core, device);
-    return ask(device, bytes, patience_for_room(core.config()), &turn) != 0;
-  } catch (...) {
-    return false;
+    return ask_each(*core, device, bytes, core->driver().now() + patience, turn);
+  } catch (...) {  // no memory for the question
+    return Room::Nobody;
   }
 }
 

@@ -6,7 +6,7 @@
 // Proved: tests/models/room.pml. decision 21
 #pragma once
 
-#include "allocator/allocator.hpp"
+#include "allocator/peer_processes.hpp"
 #include "interpose/service/service.hpp"
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace custash::room {
 
-// Bytes that others have released on the device, which is current: at most this long for those
-// that go to sleep, 0: none does. A second for the rest.
-Bytes ask(CUdevice device,
-          Bytes bytes,
-          Nanoseconds patience,
-          std::shared_ptr<void>* turn) noexcept;
-
-// Whether others released `bytes` for a call that the driver serves, which may be made again.
-bool made(Allocator& core, CUdevice device, Bytes bytes) noexcept;
+// Asks for `bytes` on the device, which is current (Neighbours).
+Room ask(CUdevice device,
+         Bytes bytes,
+         Nanoseconds patience,
+         std::shared_ptr<void>* turn) noexcept;
+Room ask_to_sleep(CUdevice device,
+                  Bytes bytes,
+                  Nanoseconds patience,
+                  std::shared_ptr<void>* turn) noexcept;
 
 // One process at a time makes room on a device. Those that wake keep away meanwhile, so that
 // they do not take what others release for it. Null: another process makes room there.

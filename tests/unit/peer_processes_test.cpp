@@ -16,13 +16,23 @@ int asked = 0;
 Address given_up = 0;
 
 // A neighbour that gives what stands for its memory.
-Bytes ask(int, Bytes bytes, Nanoseconds, std::shared_ptr<void>*) {
+Room ask(int, Bytes bytes, Nanoseconds, std::shared_ptr<void>*) {
   ++asked;
   asked_bytes = bytes;
-  if (given_up == 0) return 0;
+  if (given_up == 0) return Room::Nobody;
   auto* release = reinterpret_cast<CUresult (*)(CUdeviceptr)>(sim::resolve("cuMemFree_v2"));
   REQUIRE(release(std::exchange(given_up, 0)) == CUDA_SUCCESS);
-  return bytes;
+  return Room::Made;
+}
+
+// Neighbours whose answers are these, one after the other, and then the last again; with the
+// one at `gives` they release what stands for their memory.
+std::vector<Room> answers;
+int gives = -1;
+
+Room yield(int device, Bytes bytes, Nanoseconds patience, std::shared_ptr<void>* turn) {
+  if (asked == gives) return ask(device, bytes, patience, turn);
+  return answers[std::min<std::size_t>(static_cast<std::size_t>(asked++), answers.size() - 1)];
 }
 
 Address driver_memory(Bytes bytes) {
@@ -157,6 +167,45 @@ TEST_CASE("neighbours are asked once all else has failed", "[unit][peer_processe
   CHECK(bed.allocator->allocate(bed.sim.context(), 20_MiB, &out).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(asked == 2);
+}
+
+TEST_CASE("an allocation waits for the work of processes that make room",
+          "[unit][peer_processes]") {
+  struct Row {
+    std::uint32_t yield_after, patience;
+    std::vector<Room> answers;
+    int gives, asked;  // at most, where it does not give
+    bool fails;
+  };
+
+  const Row rows[] = {
+      {1, 10, {Room::Later}, 200, 201, false},  // 20 seconds
+      {1, 10, {Room::Little, Room::Little, Room::Later}, 40, 41, false},
+      {1, 10, {Room::Nobody}, -1, 1, true},
+      {1, 10, {Room::Little}, -1, 40, true},  // 3 seconds
+      {1, 10, {Room::Made}, -1, 10, true},    // there was room, but never enough
+      {0, 10, {Room::Later}, -1, 0, true},
+      {1, 0, {Room::Later}, -1, 0, true},
+  };
+  for (const Row& row : rows) {
+    Config config = Bed::vmm();
+    config.yield_after = row.yield_after;
+    config.patience = row.patience;
+    Bed bed({.device_memory = 256_MiB}, config);
+    PeerProcesses(*bed.allocator).set_neighbours({.yield = yield});
+    bed.free(bed.malloc(1_MiB));
+    given_up = driver_memory(150_MiB);
+    answers = row.answers;
+    gives = row.gives;
+    asked = 0;
+    Address out = 0;
+    const Status status = bed.allocator->allocate(bed.sim.context(), 200_MiB, &out);
+    INFO(asked);
+    CHECK(status.code() == (row.fails ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS));
+    CHECK(asked <= row.asked);
+    CHECK((asked >= row.asked || row.answers[0] == Room::Little));
+    if (status.ok()) bed.free(out);
+  }
 }
 
 TEST_CASE("memory taken in debt and freed on a stream is quiet when it leaves",

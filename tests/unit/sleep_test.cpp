@@ -171,9 +171,9 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
   REQUIRE(sim::used(1) >= 100_MiB);
   const auto pages = sim::count("cuMemCreate");
   PeerProcesses(*bed.allocator)
-      .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) -> Bytes {
+      .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) {
         while_waiting.push_back(sim::used(0) + sim::used(1));
-        return 0;
+        return Room::Nobody;
       }});
   for (const auto call : {decltype(pages){1}, pages / 2, pages}) {
     REQUIRE(sleep.go({}).asleep);
