@@ -181,7 +181,7 @@ class Sleep(Case):
         holds.ok(f"alloc {64 * MIB}")
         self.asks_to_wake(first)
         self.stop(first)
-        self.addCleanup(os.kill, first.pid, signal.SIGCONT)
+        self.addCleanup(first.process.send_signal, signal.SIGCONT)
         holds.ok("free 0")
         holds.ok("empty")
         self.asks_to_wake(second)
