@@ -117,31 +117,33 @@ SERVERS = (Llama(), Transformers(), Program("diffusion", ("torch", "diffusers"))
            Program("xgboost", ("xgboost",)))
 
 
-class Running:
-    def __init__(self, server, args, with_custash):
-        self.server, self.args = server, args
-        env = {key: value for key, value in os.environ.items() if not key.startswith("CUSTASH")}
-        (args.folder / "hub").mkdir(exist_ok=True)
-        env.update(HF_HUB_OFFLINE="1", HF_HUB_CACHE=str(args.folder / "hub"), CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONDONTWRITEBYTECODE="1")
-        env["LD_LIBRARY_PATH"] = ":".join(filter(None, [str(args.folder / "llama"), env.get("LD_LIBRARY_PATH")]))
-        command = server.command(args.folder)
-        if with_custash:
-            env["CUSTASH_CONF"] = args.conf
-            command = [args.command, "run", "--", *command]
-        self.start = time.monotonic()
-        self.log = open(args.folder / f"{server.name.split()[0]}_{'with' if with_custash else 'bare'}.log", "wb")
-        self.process = subprocess.Popen(command, env=env, stdout=self.log, stderr=subprocess.STDOUT)
+class Started:
+    """A process and what it prints, in FOLDER/NAME.out and NAME.log. With it: its end. `conf`: under custash, with these options."""
 
-    def __enter__(self):
+    def __init__(self, args, name, command, conf, **more):
+        env = {key: value for key, value in os.environ.items() if not key.startswith("CUSTASH")}
+        env["LD_LIBRARY_PATH"] = ":".join(filter(None, [str(args.folder / "llama"), env.get("LD_LIBRARY_PATH")]))
+        if conf is not None:
+            env["CUSTASH_CONF"] = conf
+            command = [args.command, "run", "--", *command]
+        self.name, self.out, self.log = name, args.folder / f"{name}.out", args.folder / f"{name}.log"
+        self.start = time.monotonic()
+        with open(self.out, "wb") as out, open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, env={**env, **more}, stdout=out, stderr=log)
+
+    def until_it_answers(self, ask):
+        """The seconds from its start."""
         while True:
             try:
-                self.server.ask(1)
-                return self, time.monotonic() - self.start
+                ask()
+                return time.monotonic() - self.start
             except (OSError, ValueError, KeyError) as why:
                 if self.process.poll() is not None or time.monotonic() - self.start > 120:
-                    self.__exit__()
-                    raise RuntimeError(f"does not answer: {why}") from why
+                    raise RuntimeError(f"{self.name} does not answer: {why}") from why
                 time.sleep(.05)
+
+    def __enter__(self):
+        return self
 
     def __exit__(self, *_):
         self.process.terminate()
@@ -149,7 +151,13 @@ class Running:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
             self.process.kill()
-        self.log.close()
+
+
+def started(server, args, conf):
+    (args.folder / "hub").mkdir(exist_ok=True)
+    name = f"{server.name.split()[0]}_{'bare' if conf is None else 'with'}"
+    return Started(args, name, server.command(args.folder), conf, HF_HUB_OFFLINE="1", HF_HUB_CACHE=str(args.folder / "hub"),
+                   CUBLAS_WORKSPACE_CONFIG=":4096:8", PYTHONDONTWRITEBYTECODE="1")
 
 
 def timed(ask, *words):
@@ -158,7 +166,8 @@ def timed(ask, *words):
 
 
 def bare(server, args):
-    with Running(server, args, False) as (_, seconds):
+    with started(server, args, None) as process:
+        seconds = process.until_it_answers(lambda: server.ask(1))
         right, said = server.ask(TOKENS), server.ask(TOKENS)
         if said != right:
             raise RuntimeError("does not say the same twice without custash")
@@ -180,8 +189,8 @@ def measured(server, args):
     start = used_mib()
     right, alone = bare(server, args)
     row = {"name": server.name, "bare": alone, "wrong": [], "sleeps": [], "first_token_ms": [], "left_mib": [], "woken_by": []}
-    with Running(server, args, True) as (_, seconds):
-        row["start_s"] = seconds
+    with started(server, args, args.conf) as process:
+        row["start_s"] = process.until_it_answers(lambda: server.ask(1))
         for _ in range(3):
             if server.ask(TOKENS) != right:
                 row["wrong"].append("awake: another answer")

@@ -12,17 +12,18 @@ than a server without custash gives, or where a loss of the training differs; 77
 import argparse
 import collections
 import concurrent.futures
+import contextlib
+import itertools
 import json
 import os
 import pathlib
 import random
 import re
 import statistics
-import subprocess
 import sys
 import time
 
-from servers import HERE, SKIPPED, Llama, opened, used_mib
+from servers import HERE, SKIPPED, Llama, Started, opened, used_mib
 
 PORT = 8100
 TOKENS = 8
@@ -42,54 +43,26 @@ def ask(port, prompt):
     return Answer(text, first)
 
 
-class Process:
-    """With it: its log, and its end."""
-
-    def __init__(self, name, command, args, conf):
-        self.name, self.log, self.said = name, args.folder / f"share_{name}.log", args.folder / f"share_{name}.out"
-        env = {key: value for key, value in os.environ.items() if not key.startswith("CUSTASH")}
-        env["LD_LIBRARY_PATH"] = ":".join(filter(None, [str(args.folder / "llama"), env.get("LD_LIBRARY_PATH")]))
-        if conf:
-            env.update(CUSTASH_CONF=f"log:info,{conf}", PYTORCH_NO_CUDA_MEMORY_CACHING="1")
-            command = [f"{args.build}/tools/custash", "run", "--", *command]
-        self.files = [open(each, "wb") for each in (self.said, self.log)]
-        self.process = subprocess.Popen(command, env=env, stdout=self.files[0], stderr=self.files[1])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-        for each in self.files:
-            each.close()
-
-    def sleeps(self):
-        """Of each: (MiB copied out, MiB to copy in again, ms)."""
-        found = re.findall(r"of which (\d+) MiB are in host memory.* after (\d+) ms(?:; unchanged since the last sleep: (\d+))?",
-                           self.log.read_text(errors="replace"))
-        return [(int(saved) - int(kept or 0), int(saved), int(ms)) for saved, ms, kept in found]
+def sleeps_of(process):
+    """Of each: (MiB copied out, MiB to copy in again, ms)."""
+    found = re.findall(r"of which (\d+) MiB are in host memory.* after (\d+) ms(?:; unchanged since the last sleep: (\d+))?",
+                       process.log.read_text(errors="replace"))
+    return [(int(saved) - int(kept or 0), int(saved), int(ms)) for saved, ms, kept in found]
 
 
-class Server(Process):
+class Server(Started):
     def __init__(self, number, args, conf):
         self.port = PORT + number
-        super().__init__(f"server{number}", [*Llama.command(args.folder, self.port, args.context), "--log-disable"], args, conf)
+        command = Llama.command(args.folder, self.port, args.context)
+        super().__init__(args, f"share_server{number}", [*command, "--log-disable"], conf and f"log:info,{conf}")
 
     def __enter__(self):
-        begin = time.monotonic()
-        while True:
-            try:
-                ask(self.port, 0)
-                return self
-            except (OSError, ValueError, KeyError) as why:
-                if self.process.poll() is not None or time.monotonic() - begin > 120:
-                    self.__exit__()
-                    raise RuntimeError(f"{self.name} does not answer: {why}") from why
-                time.sleep(.05)
+        try:
+            self.until_it_answers(lambda: ask(self.port, 0))
+        except RuntimeError:
+            self.__exit__()
+            raise
+        return self
 
 
 def answered(server, prompt):
@@ -131,19 +104,12 @@ def bare(args):
 
 
 def with_servers(args, right, rng):
-    running = []
-    try:
-        for number in range(args.servers):
-            running.append(Server(number, args, f"yield_after:1,sleep_pinned:{args.pinned}").__enter__())
-        at, times = 0, []
-        for _ in range(args.requests):
-            at += rng.expovariate(1 / args.between)
-            times.append(at)
+    with contextlib.ExitStack() as all_of_them:
+        running = [all_of_them.enter_context(Server(number, args, f"yield_after:1,sleep_pinned:{args.pinned}"))
+                   for number in range(args.servers)]
+        times = list(itertools.accumulate(rng.expovariate(1 / args.between) for _ in range(args.requests)))
         answers = answers_to(running, times, rng)
-    finally:
-        for each in running:
-            each.__exit__()
-    sleeps = [sleep for each in running for sleep in each.sleeps()[1:]]  # the first pins memory
+    sleeps = [sleep for each in running for sleep in sleeps_of(each)[1:]]  # the first pins memory
     moved = statistics.median(out for out, _, _ in sleeps) + statistics.median(back for _, back, _ in sleeps) if sleeps else 0
     bad = wrong(answers, right)
     row = {"answers": len(answers) - len(bad), "wrong": bad, "first_s": [answer.first_s for _, _, answer in answers if not isinstance(answer, str)],
@@ -155,14 +121,15 @@ def with_servers(args, right, rng):
 
 
 def training(args, conf, name="training"):
-    return Process(name, [sys.executable, str(HERE.parent / "gpu/train_gpt2.py"), "--steps", str(args.steps), "--batch", str(args.batch),
-                          "--layers", "24", "--width", "1536"], args, conf)
+    command = [sys.executable, str(HERE.parent / "gpu/train_gpt2.py"), "--steps", str(args.steps), "--batch", str(args.batch),
+               "--layers", "24", "--width", "1536"]
+    return Started(args, f"share_{name}", command, f"log:info,{conf}", PYTORCH_NO_CUDA_MEMORY_CACHING="1")
 
 
 def ended(process):
     if process.process.wait(570):
         raise RuntimeError(f"{process.name} ended with {process.process.returncode}")
-    return json.loads(process.said.read_text().splitlines()[-1])
+    return json.loads(process.out.read_text().splitlines()[-1])
 
 
 def with_training(args, right, rng):
@@ -177,7 +144,7 @@ def with_training(args, right, rng):
             if time.monotonic() > args.until:
                 process.process.kill()
         together = ended(process)
-        sleeps = process.sleeps()
+        sleeps = sleeps_of(process)
     bad = wrong(answers, right)
     if alone["losses"] != together["losses"]:
         bad.append("training: another loss")
@@ -207,6 +174,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=500, help="after which the training is stopped")
     parser.add_argument("--json")
     args = parser.parse_args()
+    args.command = f"{args.build}/tools/custash"
     args.until = time.monotonic() + args.seconds
     if used_mib() is None or Llama().missing(args.folder):
         print(f"skip: no {'GPU' if used_mib() is None else Llama().missing(args.folder)}")
