@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace custash {
@@ -69,10 +70,9 @@ bool cut_pages(Allocator::State& state, Lack& lack) {
   Bytes gain = 0;
   visit_living(state.on_device(device),
                [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (gain == 0 || state.driver.mem_get_info(&free, &total) != CUDA_SUCCESS) return false;
-  if (std::min<Bytes>(free, state.limits.budget(device).room()) + gain <
+  const std::optional<Bytes> free = state.driver.free_bytes();
+  if (gain == 0 || !free) return false;
+  if (std::min(*free, state.limits.budget(device).room()) + gain <
       align_up(lack.bytes, kPageBytes))
     return false;
   constexpr Nanoseconds kSecond = 1'000'000'000;

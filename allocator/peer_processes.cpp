@@ -19,10 +19,10 @@ bool RoomWait::again() {
   if (config.yield_after == 0 || config.patience == 0 || state_.neighbours.yield == nullptr ||
       state_.limits.budget(device_).room() < bytes_ || tries_++ == kTries)
     return false;
+  turn_.reset();
   Nanoseconds next_line = driver.now() + 10 * kSecond;
   Nanoseconds hopeless_at = driver.now() + kHopeless;
   for (;;) {
-    turn_.reset();
     if (state_.captures_open.load() != 0) return false;
     // What sleeps here would have to wake beside it.
     const Bytes wanted = bytes_ + state_.sleep_gate.asleep.load();

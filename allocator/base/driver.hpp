@@ -8,6 +8,9 @@
 #include "allocator/base/status.hpp"
 #include "allocator/base/units.hpp"
 
+#include <cstddef>
+#include <optional>
+
 #include <cuda.h>
 
 namespace custash {
@@ -136,6 +139,15 @@ struct Driver {
   // Fills the table: `find(symbol)` returns an address or null. False when a required call is
   // missing; the table must not be used then.
   [[nodiscard]] bool fill(void* (*find)(const char* symbol));
+
+  // Free memory of the device that is current. Nothing: the driver does not say, as after a
+  // fault.
+  [[nodiscard]] std::optional<Bytes> free_bytes() const {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    if (mem_get_info(&free, &total) != CUDA_SUCCESS) return std::nullopt;
+    return free;
+  }
 
   [[nodiscard]] bool has_context_events() const {
     return ctx_record_event != nullptr && ctx_wait_event != nullptr;

@@ -100,11 +100,9 @@ void DriverMemory::unreserve(Address base, Bytes size) const {
 Bytes DriverMemory::free_bytes() const {
   const CurrentContext current(driver_, context_);
   const RelaxedCapture relaxed(driver_);
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (!current.status().ok() || driver_.mem_get_info(&free, &total) != CUDA_SUCCESS)
-    return device_bytes();
-  return free;
+  const std::optional<Bytes> free =
+      current.status().ok() ? driver_.free_bytes() : std::optional<Bytes>();
+  return free ? *free : device_bytes();
 }
 
 Status DriverMemory::map(Address begin,

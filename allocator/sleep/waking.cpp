@@ -32,12 +32,6 @@ Bytes bytes_away(ContextCache& cache) {
   return cache.still_pages().sleeping.bytes() + cache.still_pages().cutter.unmapped();
 }
 
-bool lacks_room(const Driver& driver, Bytes bytes) {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  return driver.mem_get_info(&free, &total) == CUDA_SUCCESS && free < bytes;
-}
-
 // All pages of all contexts, then their contents; or nothing. Two processes that both find a
 // part of the room would otherwise keep it from each other for good. Unless `surely`, no page
 // is made on a device that reports too little memory.
@@ -62,7 +56,8 @@ Status bring_back(Allocator::State& state,
   try {
     living.add(state.all());
     woken = each([&](ContextCache& cache) {
-      if (!surely && lacks_room(state.driver, bytes_away(cache)))
+      const Bytes away = bytes_away(cache);
+      if (!surely && state.driver.free_bytes().value_or(away) < away)
         return Status(CUDA_ERROR_OUT_OF_MEMORY);
       const Status mended = cache.still_pages().cutter.mend();
       return mended.ok() ? cache.still_pages().sleeping.make() : mended;

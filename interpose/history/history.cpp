@@ -41,10 +41,7 @@ std::uint16_t current_device() {
 
 Bytes driver_free() {
   const Allocator* const core = process::current.load(std::memory_order_acquire);
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (core == nullptr || core->driver().mem_get_info(&free, &total) != CUDA_SUCCESS) return 0;
-  return free;
+  return core == nullptr ? 0 : core->driver().free_bytes().value_or(0);
 }
 
 std::uint64_t handle_of(const observe::Stream& stream) {

@@ -60,14 +60,6 @@ std::vector<Candidate> candidates(const std::string& uuid) {
   return found;
 }
 
-// Nothing: the driver does not say, as after a fault.
-std::optional<Bytes> free_bytes(const Driver& driver) {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  if (driver.mem_get_info(&free, &total) != CUDA_SUCCESS) return std::nullopt;
-  return free;
-}
-
 // Done: it sleeps. NotNow: it works. Else it does not go to sleep.
 service::ReplyStatus answer_of(const Driver& driver,
                                const service::Identity& who,
@@ -106,7 +98,7 @@ Room ask_each(Allocator& core,
   if (candidates(uuid).empty()) return Room::Nobody;
   wait_for_turn(driver, device, turn);
   const std::vector<Candidate> others = candidates(uuid);
-  std::optional<Bytes> free = free_bytes(driver);
+  std::optional<Bytes> free = driver.free_bytes();
   Bytes theirs = 0;
   for (const Candidate& each : others)
     theirs += each.bytes;
@@ -122,7 +114,7 @@ Room ask_each(Allocator& core,
           "event=neighbour_sleeps device=" + std::to_string(device) +
               " pid=" + std::to_string(each.who.pid) + " bytes=" + std::to_string(bytes));
     if (status != ReplyStatus::NotNow) theirs -= each.bytes;
-    free = free_bytes(driver);
+    free = driver.free_bytes();
   }
   if (!free) return Room::Nobody;
   if (*free >= bytes) return Room::Made;

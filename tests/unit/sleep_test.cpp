@@ -196,6 +196,30 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
   CHECK(sim::faults().empty());
 }
 
+TEST_CASE("waking makes no page while the device reports too little memory", "[unit][sleep]") {
+  sim::Options options = with_bytes();
+  options.device_memory = 256_MiB;
+  Bed bed(options);
+  Sleep sleep(*bed.allocator);
+  const Address p = bed.malloc(100_MiB);
+  REQUIRE(sleep.go({}).asleep);
+  static CUdeviceptr others = 0;
+  static decltype(sim::count("cuMemCreate")) made = 0;
+  REQUIRE(entry<CUresult (*)(CUdeviceptr*, std::size_t)>("cuMemAlloc_v2")(&others, 200_MiB) ==
+          CUDA_SUCCESS);
+  const auto before = sim::count("cuMemCreate");
+  PeerProcesses(*bed.allocator)
+      .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) {
+        made = sim::count("cuMemCreate");
+        REQUIRE(entry<CUresult (*)(CUdeviceptr)>("cuMemFree_v2")(others) == CUDA_SUCCESS);
+        return Room::Made;
+      }});
+  sleep.wake();
+  CHECK(made == before);
+  CHECK(sleep.state() == SleepState::Awake);
+  bed.free(p);
+}
+
 TEST_CASE("a process that sleeps twice has one reserve of host memory", "[unit][sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);

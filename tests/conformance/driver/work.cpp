@@ -91,6 +91,18 @@ void copies(Work& work) {
   work.tell("copies of slices");
 }
 
+// A whole block, to be copied.
+CUDA_MEMCPY3D rows_of_a_block() {
+  CUDA_MEMCPY3D rows{};
+  rows.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  rows.srcPitch = rows.dstPitch = kRow;
+  rows.srcHeight = rows.dstHeight = kRows;
+  rows.WidthInBytes = kRow;
+  rows.Height = kRows;
+  rows.Depth = 1;
+  return rows;
+}
+
 // To another device's memory. The base of a copy may lie outside the memory that it touches.
 void copies_abroad(const Work& work) {
   constexpr std::size_t kOutside = 1U << 20U;
@@ -102,16 +114,11 @@ void copies_abroad(const Work& work) {
   SAY(call("cuCtxSetCurrent", there));
   SAY(call("cuMemAlloc_v2", &far, kRow * kRows));
   SAY(call("cuCtxSetCurrent", here));
-  CUDA_MEMCPY3D rows{};
-  rows.srcMemoryType = rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  CUDA_MEMCPY3D rows = rows_of_a_block();
+  rows.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   rows.srcDevice = work.other;
   rows.dstDevice = far - kOutside * kRow * kRows;
   rows.dstZ = kOutside;
-  rows.srcPitch = rows.dstPitch = kRow;
-  rows.srcHeight = rows.dstHeight = kRows;
-  rows.WidthInBytes = kRow;
-  rows.Height = kRows;
-  rows.Depth = 1;
   SAY(call("cuMemcpy3D_v2", static_cast<const CUDA_MEMCPY3D*>(&rows)));
   SAY(call("cuMemFree_v2", far));
   SAY(call("cuDevicePrimaryCtxRelease_v2", CUdevice{1}));
@@ -127,16 +134,10 @@ void copy_out(Work& work) {
   SAY(call("cuMemAlloc_v2", &busy, kBusy));
   auto* const last = static_cast<volatile unsigned char*>(pinned) + (kRow * kRows - 1);
   *last = 0;
-  CUDA_MEMCPY3D out{};
-  out.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+  CUDA_MEMCPY3D out = rows_of_a_block();
   out.srcDevice = work.block;
   out.dstMemoryType = CU_MEMORYTYPE_HOST;
   out.dstHost = pinned;
-  out.srcPitch = out.dstPitch = kRow;
-  out.srcHeight = out.dstHeight = kRows;
-  out.WidthInBytes = kRow;
-  out.Height = kRows;
-  out.Depth = 1;
   const CUstream null = nullptr;
   SAY(call("cuMemsetD8Async", work.block, static_cast<unsigned char>(9), kRow * kRows, null));
   SAY(call("cuMemsetD8Async", busy, static_cast<unsigned char>(1), kBusy, null));
