@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Opens libcustash-check.so and hands it the table of functions that it calls here.
+// Opens libcustash-check.so and hands it the table of functions that it calls here. With
+// custash linked in, the reports are linked in, too.
 #include "interpose/build_id.hpp"
 #include "interpose/check/core_table.hpp"
 #include "interpose/real/dlsym.hpp"
@@ -19,19 +20,33 @@ constexpr CoreTable kTable{
 #include "interpose/check/core_table.def"
 };
 
+// The library's table by what it exports, or null: why.
+template <typename Library>
+const Library* open(const char* function, std::string* why) {
+  std::string reason;
+  auto* const found = reinterpret_cast<const Library* (*)(const CoreTable*)>(
+      find_check_library(function, &reason));
+  prepare_unwinder();
+  const Library* const library = found == nullptr ? nullptr : found(&kTable);
+  if (library != nullptr && std::string_view(library->build) == kBuild) return library;
+  *why = library == nullptr ? reason : "libcustash-check is of another build of custash";
+  return nullptr;
+}
+
 }  // namespace
 
+// Order: a library in use is released after it has the table.
 std::string open_check_library() {
   std::string why;
-  auto* const open = reinterpret_cast<OpenChecks*>(find_check_library(kOpenChecks, &why));
-  if (open == nullptr) return why;
-  prepare_unwinder();
-  const CheckLibrary* const library = open(&kTable);
-  if (std::string_view(library->build) != kBuild)
-    return "libcustash-check is of another build of custash";
-  // Order: released after the library has the table.
-  check_library_in_use.store(library, std::memory_order_release);
-  return "";
+  check_library_in_use.store(open<CheckLibrary>(kOpenChecks, &why), std::memory_order_release);
+  return why;
+}
+
+const ReportLibrary* open_report_library(std::string* why) {
+  if (report_library() == nullptr)
+    report_library_in_use.store(open<ReportLibrary>(kOpenReports, why),
+                                std::memory_order_release);
+  return report_library();
 }
 
 }  // namespace custash

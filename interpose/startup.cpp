@@ -9,8 +9,8 @@
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep/deep_trim.hpp"
 #include "allocator/sleep/sleep.hpp"
+#include "interpose/counters/driver_calls.hpp"
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/record.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/engines.hpp"
@@ -22,6 +22,7 @@
 #include "interpose/ipc/ipc.hpp"
 #include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
+#include "interpose/observe/report_library.hpp"
 #include "interpose/process/check_library.hpp"
 #include "interpose/process/checkers.hpp"
 #include "interpose/process/descriptors.hpp"
@@ -33,9 +34,6 @@
 #include "interpose/real/dlsym.hpp"
 #include "interpose/real/loaded.hpp"
 #include "interpose/real/real_driver.hpp"
-#include "interpose/reports/driver_calls.hpp"
-#include "interpose/reports/dumps.hpp"
-#include "interpose/reports/launcher.hpp"
 #include "interpose/service/live.hpp"
 #include "interpose/service/neighbours.hpp"
 #include "interpose/service/room.hpp"
@@ -78,6 +76,7 @@ constexpr service::Verb kVerbs[] = {
 constinit Driver driver{};
 constinit const char* conf = nullptr;
 constinit bool conf_read = false;
+constinit const char* launcher = nullptr;  // `custash run` waits for this process
 
 // Schedulers of containers set these: for all devices, and for one.
 constexpr const char* kMemoryLimit = "CUDA_DEVICE_MEMORY_LIMIT";
@@ -96,7 +95,7 @@ __attribute__((constructor)) void read_environment() {
   if (conf_read) return;
   conf_read = true;
   checkers::read_environment();
-  launcher::read_environment();
+  launcher = kept(kLauncher);
   conf = kept("CUSTASH_CONF");
   memory_limit = kept(kMemoryLimit);
   const std::string prefix = std::string(kMemoryLimit) + "_";
@@ -120,10 +119,11 @@ void before_exit() {
   Allocator& core = *made_core();
   const CheckLibrary* const checks = check_library();
   if (checks != nullptr) checks->finish(core);
-  launcher::finish(core);
+  const ReportLibrary* const reports = report_library();
+  if (reports != nullptr) reports->finish(core);
   if (checks != nullptr) checks->print();
   observe::end(observe::Watcher::Nvtx);  // before the tool ends with the process
-  dumps::at_exit(core);
+  if (reports != nullptr) reports->print(core);
 }
 
 void in_forked_child() {
@@ -169,12 +169,31 @@ void open_checks(Config* config) {
   if (!config->guard.any() && !config->check_streams) return;
   if (const std::string why = open_check_library(); !why.empty()) {
     log(LogLevel::Error, "event=nothing_checked reason=\"" + why + "\"");
-    leave_unchecked(why, config->guard_show && !launcher::waits());
+    leave_unchecked(why, config->guard_show && launcher == nullptr);
     config->guard = {};
     config->check_streams = false;
     return;
   }
   check_library()->serve(&config->guard);
+}
+
+bool wants_reports(const Config& config) {
+  return launcher != nullptr || !config.record.empty() || !config.snapshot.empty() ||
+         config.snapshot_signal != 0 || config.history > 0 || config.leaks ||
+         config.detailed_stats || config.summary;
+}
+
+// Without the library the program runs, and nothing is reported. Null where no option asks.
+const ReportLibrary* open_reports(const Config& config) {
+  if (!wants_reports(config)) return nullptr;
+  std::string why;
+  const ReportLibrary* const reports = open_report_library(&why);
+  if (reports == nullptr) {
+    say("custash: " + why + "; nothing is recorded or reported");
+  } else if (!config.record.empty() && !reports->record(config.record, say, &why)) {
+    say("custash: record:" + config.record + ": " + why + "; nothing is recorded");
+  }
+  return reports;
 }
 
 // A checker cannot see that a cached block is used after its free or past its end.
@@ -250,11 +269,9 @@ State build() {
                   return each.first == "limit_all";
                 }));
   fill_names(&parsed.config);
-  if (std::string why;
-      !parsed.config.record.empty() && !record::start(parsed.config.record, say, &why))
-    say("custash: record:" + parsed.config.record + ": " + why + "; nothing is recorded");
+  const ReportLibrary* const reports = open_reports(parsed.config);
   if (!parsed.config.enabled) {
-    if (launcher::waits()) return State::Disabled;  // it says so
+    if (launcher != nullptr) return State::Disabled;  // it says so
     if (parsed.config.summary) (void)std::atexit(say_switched_off);
     if (parsed.config.guard_show) leave_unchecked("enabled:false", true);
     return State::Disabled;
@@ -312,9 +329,8 @@ State build() {
   }
   if (core.config().nvtx && !nvtx::start())
     say("custash: nvtx: custash was built without NVTX's headers");
-  launcher::begin(core);
-  dumps::begin(core.config(), say);
-  if (unchecked != nullptr) launcher::note(&ledger::Header::unchecked, *unchecked);
+  if (reports != nullptr) reports->begin(core, launcher, say);
+  if (reports != nullptr && unchecked != nullptr) reports->unchecked(*unchecked);
   if (const CheckLibrary* const checks = check_library()) checks->begin(core.config(), say);
   log(LogLevel::Info, "event=started");
   return State::Running;

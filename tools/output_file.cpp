@@ -2,6 +2,7 @@
 #include "tools/output_file.hpp"
 
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 
 #include <cerrno>
 #include <cstdio>

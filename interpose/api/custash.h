@@ -332,8 +332,8 @@ CUSTASH_API custash_status_t custash_stats_text(int device, int form, char* text
 /* Switches history on. From now on each allocation and free is counted by call site, with up to
  * `depth` callers (at most 64). The last `events` of them are kept; 0 keeps none, only the call
  * sites. A second call keeps at least as many, with the new depth. Like
- * torch.cuda.memory._record_memory_history and option history:. Errors: OUT_OF_MEMORY,
- * NOT_RUNNING. */
+ * torch.cuda.memory._record_memory_history and option history:. Errors: FILE
+ * (libcustash-check.so is missing), OUT_OF_MEMORY, NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_history_start(size_t events, unsigned int depth);
 
 /* Switches history off. Its records stay, and custash_history_start adds to them. Errors:
@@ -350,7 +350,8 @@ CUSTASH_API custash_status_t custash_snapshot(const char* path);
 
 /* The memory that is allocated now, by call site, the largest first: the text that option
  * leaks: writes at exit. It covers allocations made since history was switched on, and says so
- * where history never was. Otherwise as custash_stats_text. */
+ * where history never was. Otherwise as custash_stats_text, and FILE as custash_history_start.
+ */
 CUSTASH_API custash_status_t custash_leaks_text(char* text, size_t* size);
 
 /* ---- About the library. Work in every state of the process.

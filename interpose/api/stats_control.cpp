@@ -4,10 +4,7 @@
 #include "allocator/base/log.hpp"
 #include "interpose/api/control.hpp"
 #include "interpose/counters/device_stats.hpp"
-#include "interpose/history/history.hpp"
-#include "interpose/history/leak_text.hpp"
-#include "interpose/history/snapshot.hpp"
-#include "interpose/history/snapshot_form.hpp"
+#include "interpose/observe/report_library.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -16,6 +13,21 @@
 using namespace custash;  // NOLINT: the definitions below are C's
 using control::with_core;
 using control::with_device;
+
+namespace {
+
+template <typename Body>
+custash_status_t with_reports(Body body) noexcept {
+  return with_core([&](Allocator& core) {
+    std::string why;
+    const ReportLibrary* const reports = open_report_library(&why);
+    if (reports != nullptr) return body(core, *reports);
+    set_last_error(why);
+    return CUSTASH_ERROR_FILE;
+  });
+}
+
+}  // namespace
 
 custash_status_t custash_memory_stats(int device, custash_stat_t* stats, size_t* count) {
   if (count == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
@@ -52,40 +64,38 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
 }
 
 custash_status_t custash_history_start(size_t events, unsigned int depth) {
-  return with_core([&](Allocator&) {
-    return history::start(events, depth) ? CUSTASH_SUCCESS : CUSTASH_ERROR_OUT_OF_MEMORY;
+  return with_reports([&](Allocator&, const ReportLibrary& reports) {
+    return reports.start_history(events, depth) ? CUSTASH_SUCCESS : CUSTASH_ERROR_OUT_OF_MEMORY;
   });
 }
 
 custash_status_t custash_history_stop(void) {
   return with_core([](Allocator&) {
-    history::stop();
+    if (const ReportLibrary* const reports = report_library()) reports->stop_history();
     return CUSTASH_SUCCESS;
   });
 }
 
 custash_status_t custash_snapshot(const char* path) {
-  const bool has_form = path != nullptr && snapshot::form_of_ending(path);
-  if (!has_form) {
-    set_last_error(path == nullptr ? "a null pointer" : snapshot::kOtherEnding);
+  if (path == nullptr) {
+    set_last_error("a null pointer");
     return CUSTASH_ERROR_INVALID_VALUE;
   }
-  return with_core([&](Allocator& core) {
-    std::string why;
-    std::string wrote;
-    if (!snapshot::write(core, path, snapshot::Existing::Replace, &why, &wrote)) {
-      set_last_error(wrote + ": " + why);
-      return CUSTASH_ERROR_FILE;
+  return with_reports([&](Allocator& core, const ReportLibrary& reports) {
+    std::string message;
+    const custash_status_t status = reports.snapshot(core, path, &message);
+    if (status != CUSTASH_SUCCESS) {
+      set_last_error(message);
+    } else if (!message.empty()) {
+      log(LogLevel::Warn, "event=snapshot_as_json hint=\"" + message + "\"");
     }
-    if (wrote != path)
-      log(LogLevel::Warn,
-          "event=snapshot_as_json hint=\"" + snapshot::rendering_hint(wrote) + "\"");
-    return CUSTASH_SUCCESS;
+    return status;
   });
 }
 
 custash_status_t custash_leaks_text(char* text, size_t* size) {
   if (size == nullptr) return CUSTASH_ERROR_INVALID_VALUE;
-  return with_core(
-      [&](Allocator& core) { return control::write_text(leaks::text_now(core), text, size); });
+  return with_reports([&](Allocator& core, const ReportLibrary& reports) {
+    return control::write_text(reports.leaks_text(core), text, size);
+  });
 }

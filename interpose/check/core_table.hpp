@@ -13,21 +13,19 @@
 #include "allocator/cache/sampler.hpp"
 #include "allocator/heap/arena.hpp"
 #include "interpose/counters/device_stats.hpp"
-#include "interpose/history/frame.hpp"
-#include "interpose/history/ledger_book.hpp"
-#include "interpose/history/snapshot.hpp"
-#include "interpose/history/stacks.hpp"
-#include "interpose/history/symbols.hpp"
+#include "interpose/counters/driver_calls.hpp"
+#include "interpose/counters/passed.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/observe/observe.hpp"
+#include "interpose/observe/report_library.hpp"
+#include "interpose/process/callers.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/check_library.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/real/entry_points.hpp"
-#include "interpose/reports/launcher.hpp"
 #include "pinned/host_cache.hpp"
 #include "pinned/host_reclaim.hpp"
 #include "pinned/host_request.hpp"
@@ -35,6 +33,8 @@
 #include <unwind.h>
 
 namespace custash {
+
+using NamedNumbers = std::vector<std::pair<std::string, std::int64_t>>;
 
 // Of a method: the object, and its arguments.
 #define CORE_WITH_SELF(Class, ...) (Class & self __VA_OPT__(, ) __VA_ARGS__)
@@ -52,9 +52,11 @@ inline void prepare_unwinder() {
   (void)_Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
 }
 
-// Exported by libcustash-check.so under this name.
+// Exported by libcustash-check.so under these names.
 using OpenChecks = const CheckLibrary*(const CoreTable* core);
+using OpenReports = const ReportLibrary*(const CoreTable* core);
 inline constexpr const char* kOpenChecks = "custash_open_checks";
+inline constexpr const char* kOpenReports = "custash_open_reports";
 
 // In libcustash-check.so: libcustash.so's, which outlives it.
 inline const CoreTable* core_table = nullptr;
@@ -62,3 +64,4 @@ inline const CoreTable* core_table = nullptr;
 }  // namespace custash
 
 extern "C" __attribute__((visibility("default"))) custash::OpenChecks custash_open_checks;
+extern "C" __attribute__((visibility("default"))) custash::OpenReports custash_open_reports;

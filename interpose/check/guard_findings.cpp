@@ -6,7 +6,7 @@
 #include "interpose/check/checked.hpp"
 #include "interpose/history/ledger_book.hpp"
 #include "interpose/history/snapshot.hpp"
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "interpose/process/quietly.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 #include "interpose/reports/launcher.hpp"

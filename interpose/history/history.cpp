@@ -17,6 +17,7 @@ constinit Tracker* tracker = nullptr;  // made under the book's lock, as is what
 // Order: none, each is read by itself.
 constinit std::atomic<unsigned> wanted_depth{kUsualDepth};
 constinit std::atomic<bool> keeps_events{false};
+constinit std::atomic<bool> is_on{false};
 // The program's malloc may use CUDA, and the tracker uses malloc.
 constinit thread_local bool inside = false;
 // Python may allocate and free while custash reads its lines. Such an allocation has no call
@@ -25,14 +26,14 @@ constinit thread_local bool taking = false;
 
 // Device memory counts as the driver's own where no segment of ours holds it.
 observe::MemoryKind kind_of(observe::MemoryKind memory, Address address) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   const bool other = memory == observe::MemoryKind::Device && core != nullptr &&
                      core->find(address, nullptr) == Ownership::Foreign;
   return other ? observe::MemoryKind::Other : memory;
 }
 
 std::uint16_t current_device() {
-  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  const Allocator* const core = process::running();
   CUdevice device = 0;
   if (core == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return 0;
   return static_cast<std::uint16_t>(
@@ -40,7 +41,7 @@ std::uint16_t current_device() {
 }
 
 Bytes driver_free() {
-  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  const Allocator* const core = process::running();
   return core == nullptr ? 0 : core->driver().free_bytes().value_or(0);
 }
 
@@ -98,7 +99,7 @@ void describe_stacks() noexcept {
 
 // A block that is older than the history.
 void freed_unseen(Address address, const observe::Stream& stream, stacks::Id freed_by) {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   BlockInfo info;
   if (core == nullptr || core->find(address, &info) != Ownership::Live || info.base != address)
     return;
@@ -129,46 +130,6 @@ void ran_out(observe::MemoryKind memory, Bytes bytes, observe::Stream stream) {
                  Action::Oom,
                  memory});
   });
-}
-
-observe::Token before(const observe::Call& call) {
-  if (call.frees()) freed(call.address, call.stream);
-  return 0;
-}
-
-void after(const observe::Call& call, CUresult result, observe::Token) {
-  if (call.allocated(result)) allocated(call.memory, call.address, call.bytes, call.stream);
-  if (call.ran_out(result)) ran_out(call.memory, call.bytes, call.stream);
-}
-
-constexpr observe::Observer kObserver{.before = before, .after = after};
-
-}  // namespace
-
-bool start(std::size_t events, unsigned depth) noexcept {
-  try {
-    ledger::Book& book = ledger::make_book(nullptr);
-    const RankedLock guard(book.mutex);
-    if (tracker == nullptr) tracker = new Tracker(book);
-    depth = std::min(depth, stacks::kMostDepth);
-    wanted_depth.store(depth);
-    if (events > 0) keeps_events.store(true);
-    tracker->start(events, depth);
-    book.head->history_on = 1;
-  } catch (...) {
-    return false;
-  }
-  observe::begin(observe::Watcher::History, &kObserver);
-  return true;
-}
-
-void stop() noexcept {
-  observe::end(observe::Watcher::History);
-  if (ledger::Book* const book = ledger::book()) book->head->history_on = 0;
-}
-
-bool started() noexcept {
-  return observe::watched_by(observe::Watcher::History);
 }
 
 void allocated(observe::MemoryKind memory,
@@ -226,20 +187,60 @@ void freed(Address address, observe::Stream stream) noexcept {
   inside = false;
 }
 
+observe::Token before(const observe::Call& call) {
+  if (call.frees()) freed(call.address, call.stream);
+  return 0;
+}
+
+void after(const observe::Call& call, CUresult result, observe::Token) {
+  if (call.allocated(result)) allocated(call.memory, call.address, call.bytes, call.stream);
+  if (call.ran_out(result)) ran_out(call.memory, call.bytes, call.stream);
+}
+
+constexpr observe::Observer kObserver{.before = before, .after = after};
+
+}  // namespace
+
+bool start(std::size_t events, unsigned depth) noexcept {
+  try {
+    ledger::Book& book = ledger::make_book(nullptr);
+    const RankedLock guard(book.mutex);
+    if (tracker == nullptr) tracker = new Tracker(book);
+    depth = std::min(depth, stacks::kMostDepth);
+    wanted_depth.store(depth);
+    if (events > 0) keeps_events.store(true);
+    tracker->start(events, depth);
+    book.head->history_on = 1;
+  } catch (...) {
+    return false;
+  }
+  is_on.store(true);
+  observe::begin(observe::Watcher::History, &kObserver);
+  return true;
+}
+
+void stop() noexcept {
+  is_on.store(false);
+  observe::end(observe::Watcher::History);
+  if (ledger::Book* const book = ledger::book()) book->head->history_on = 0;
+}
+
+bool started() noexcept {
+  return is_on.load();
+}
+
 void made(passed::Kind kind, std::uint64_t object, Bytes bytes) noexcept {
-  if (bytes != 0 && started())
-    allocated(observe::MemoryKind::Other, stand_in(kind, object), bytes, {});
+  if (bytes != 0) allocated(observe::MemoryKind::Other, stand_in(kind, object), bytes, {});
 }
 
 void ended(passed::Kind kind, std::uint64_t object) noexcept {
-  if (started()) freed(stand_in(kind, object), {});
+  freed(stand_in(kind, object), {});
 }
 
 void driver_call(Action action,
                  Address address,
                  Bytes bytes,
                  CUmemGenericAllocationHandle handle) noexcept {
-  if (!started()) return;
   const std::uint16_t device = current_device();
   with_stack([&](Tracker& t, const stacks::Stack& stack) {
     t.change_segments({clock_now(),

@@ -5,25 +5,14 @@
 // before it was switched on has no call site.
 #pragma once
 
-#include "interpose/counters/passed_counts.hpp"
 #include "interpose/history/stacks.hpp"
-#include "interpose/observe/observe.hpp"
+#include "interpose/observe/report_library.hpp"
 
 #include <array>
 #include <cstdint>
 #include <vector>
 
 namespace custash::history {
-
-enum class Action : unsigned char {
-  Alloc,
-  Free,
-  SegmentAlloc,
-  SegmentFree,
-  SegmentMap,
-  SegmentUnmap,
-  Oom,
-};
 
 struct Event {
   Nanoseconds time = 0;  // CLOCK_REALTIME
@@ -100,25 +89,14 @@ void stop() noexcept;  // what was gathered stays
 // Before the end of the process: notes which files hold the stacks' addresses.
 void finish_stacks() noexcept;
 
-enum class Events { With, Without };
-
 Reading read(Events events = Events::With);
 
-// Also of memory that the driver serves itself (passed_history.cpp).
-void allocated(observe::MemoryKind memory,
-               Address address,
-               Bytes bytes,
-               observe::Stream stream) noexcept;
-void freed(Address address, observe::Stream stream) noexcept;
-
-// What the program gets from the driver by a handle: so call sites and calling libraries show
-// it.
+// As ReportLibrary has them.
 void made(passed::Kind kind, std::uint64_t object, Bytes bytes) noexcept;
 void ended(passed::Kind kind, std::uint64_t object) noexcept;
-// custash's own calls of the driver, after they have succeeded. A map has a handle.
 void driver_call(Action action,
                  Address address,
                  Bytes bytes,
-                 CUmemGenericAllocationHandle handle = 0) noexcept;
+                 CUmemGenericAllocationHandle handle) noexcept;
 
 }  // namespace custash::history

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/history/history_tracker.hpp"
-#include "interpose/process/callers.hpp"
+#include "interpose/history/modules.hpp"
 
 #include <array>
 #include <cinttypes>

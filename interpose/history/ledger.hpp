@@ -20,13 +20,6 @@ inline constexpr std::uint64_t kMagic = 0x3172656764656c63;  // "cledger1"
 inline constexpr std::size_t kDevices = 64;                  // more share the last
 inline constexpr std::size_t kCounted = 16;                  // devices with counters
 
-// An internal variable of the environment. It holds letters for what the launcher reports (h:
-// history, l: leaks, s: summary, f: findings of the checkers; c: counters, read at a usual exit
-// only, so that no call of the program is watched; r: none of these), the launcher's process
-// and when that started (live_page.hpp), and the folder of the ledgers, with blanks between
-// them.
-inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
-
 // A ledger is called PID-N, N counted from 0 for the programs that one process runs by exec. At
 // its exit a process gives it this ending: from then on the launcher reports. If the launcher
 // has ended or has removed the file, the process reports itself. It also reports itself if the

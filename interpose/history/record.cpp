@@ -38,10 +38,17 @@ struct Recorder {
 constinit RankedMutex mutex{HookRank::Record};
 alignas(Recorder) unsigned char storage[sizeof(Recorder)];
 constinit Recorder* recorder = nullptr;
+// Order: none.
+constinit std::atomic<bool> is_on{false};
 constinit std::atomic<unsigned> threads{0};
 constinit thread_local unsigned own_thread = 0;  // its number plus one
 // The program's malloc may use CUDA, and the recorder uses malloc.
 constinit thread_local bool inside = false;
+
+void end() noexcept {
+  is_on.store(false);
+  observe::end(observe::Watcher::Record);
+}
 
 unsigned thread_number() {
   if (own_thread == 0) own_thread = ++threads;
@@ -92,8 +99,8 @@ bool write_free(Recorder& r,
 template <typename Body>
 int record_under_lock(Body body) {
   const RankedLock guard(mutex);
-  if (!observe::watched_by(observe::Watcher::Record) || body(*recorder)) return 0;
-  observe::end(observe::Watcher::Record);
+  if (!is_on || body(*recorder)) return 0;
+  end();
   recorder->file.close();
   return recorder->file.error();
 }
@@ -107,7 +114,7 @@ void with_recorder(Body body) noexcept {
       recorder->say("custash: record:" + recorder->path + ": " + std::strerror(error) +
                     "; later calls are not recorded");
   } catch (...) {
-    observe::end(observe::Watcher::Record);  // no memory: what is written so far stands
+    end();  // no memory: what is written so far stands
   }
   inside = false;
 }
@@ -148,7 +155,7 @@ bool start(const std::string& path, void (*say)(const std::string& line), std::s
   if (!recorder->file.open(path, why)) return false;
   // A child must not write the parent's file. At exit the file is cut to the length of its
   // text.
-  const auto forget = [] { observe::end(observe::Watcher::Record); };
+  const auto forget = [] { end(); };
   const auto stop = [] {
     const CancellationOff off;
     with_recorder([](Recorder&) { return false; });
@@ -157,6 +164,7 @@ bool start(const std::string& path, void (*say)(const std::string& line), std::s
     *why = "no room for exit and fork handlers";
     return false;
   }
+  is_on.store(true);
   observe::begin(observe::Watcher::Record, &kObserver);
   return true;
 }

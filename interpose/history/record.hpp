@@ -20,8 +20,6 @@ using observe::Stream;
 // file cannot be made. Once the file cannot grow, `say` is called once.
 bool start(const std::string& path, void (*say)(const std::string& line), std::string* why);
 
-// As observe.hpp has them.
-
 }  // namespace custash::record
 
 // A text file written through a shared mapping. Nothing is lost however the process ends,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/history/record.hpp"
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/output_kind.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -6,6 +6,7 @@
 #include "interpose/history/ledger_book.hpp"
 #include "interpose/history/snapshot_form.hpp"
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "interpose/process/process.hpp"
 
 #include <cstdio>

@@ -74,7 +74,7 @@ __attribute__((noinline)) void capture(unsigned depth, Stack* out) noexcept {
   const auto end = walk.words.begin() + walk.size;
   const auto caller = std::find(walk.words.begin(),
                                 walk.words.begin() + std::min(walk.size, kOwnFrames),
-                                reinterpret_cast<Word>(callers::current));
+                                reinterpret_cast<Word>(callers::noted()));
   const auto begin = caller == walk.words.begin() + std::min(walk.size, kOwnFrames)
                          ? walk.words.begin() + std::min(walk.size, 1U)
                          : caller;

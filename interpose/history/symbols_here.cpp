@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Names in this process, by its loader and its interpreter.
+#include "interpose/history/modules.hpp"
 #include "interpose/history/python_frames.hpp"
 #include "interpose/history/symbols.hpp"
-#include "interpose/process/callers.hpp"
 
 #include <cstdlib>
 #include <string_view>

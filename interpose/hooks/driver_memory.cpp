@@ -6,9 +6,9 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/history.hpp"
 #include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handlers.hpp"
+#include "interpose/observe/report_library.hpp"
 #include "interpose/service/service.hpp"
 
 #include <type_traits>
@@ -38,7 +38,7 @@ CUresult make(Kind kind, CUresult (*real)(Params...), Bytes bytes, Handle* out, 
   CUcontext context = nullptr;
   (void)core->driver().ctx_get_current(&context);
   passed::table().began(kind, number_of(*out), bytes, context, device);
-  history::made(kind, number_of(*out), bytes);
+  reports::made(kind, number_of(*out), bytes);
   service::memory_was_had(*core);
   return result;
 }
@@ -47,7 +47,7 @@ template <typename Handle>
 CUresult end(Kind kind, CUresult (*real)(Handle), Handle handle) {
   if (process::core() == nullptr) return real(handle);
   const auto object = passed::table().ended(kind, number_of(handle));
-  if (object) history::ended(kind, number_of(handle));
+  if (object) reports::ended(kind, number_of(handle));
   const Quota::Call charged;
   const CUresult result = real(handle);
   if (result == CUDA_SUCCESS && object) charges::give(kind, object->device, object->bytes);

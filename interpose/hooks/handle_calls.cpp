@@ -7,11 +7,11 @@
 // clang-format on
 #include "allocator/peer_processes.hpp"
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/history.hpp"
 #include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/observe/report_library.hpp"
 #include "interpose/service/service.hpp"
 
 #include <vector>
@@ -32,7 +32,7 @@ passed::Kind kind_of(const HandleTable::Handle& handle) {
 
 void ended(Handle number, const HandleTable::Handle& handle) {
   passed::table().ended(kind_of(handle), number);
-  history::ended(kind_of(handle), number);
+  reports::ended(kind_of(handle), number);
 }
 
 void lives_on(Handle number, const HandleTable::Handle& as_before) {
@@ -120,7 +120,7 @@ CUresult mem_create(
     if (made != CUDA_SUCCESS || core == nullptr) return made;
     *out = handle_table().made(*out, bytes, *properties, flags);
     passed::table().began(passed::Kind::Handle, *out, bytes, nullptr, device);
-    history::made(passed::Kind::Handle, *out, bytes);
+    reports::made(passed::Kind::Handle, *out, bytes);
     service::memory_was_had(*core);
     return made;
   };
@@ -180,7 +180,7 @@ CUresult mem_map(
   if (const auto imported = handle_table().sized(handle, bytes)) {
     passed::table().began(
         passed::Kind::Imported, handle, bytes, nullptr, imported->properties.location.id);
-    history::made(passed::Kind::Imported, handle, bytes);
+    reports::made(passed::Kind::Imported, handle, bytes);
   }
   return result;
 }

@@ -8,10 +8,10 @@
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/history.hpp"
 #include "interpose/hooks/handle_table.hpp"
 #include "interpose/hooks/handlers.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/observe/report_library.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -47,7 +47,7 @@ void count_imported(Allocator& core, CUdeviceptr address, Bytes bytes) {
       core.driver().ctx_get_device(&device) != CUDA_SUCCESS)
     return;
   passed::table().began(passed::Kind::Imported, address, bytes, context, device);
-  history::made(passed::Kind::Imported, address, bytes);
+  reports::made(passed::Kind::Imported, address, bytes);
 }
 
 template <typename Real>
@@ -100,7 +100,7 @@ CUresult ipc_close_mem_handle(Real<CUdeviceptr> real, NullStream, CUdeviceptr ad
   CUresult result = CUDA_SUCCESS;
   if (core == nullptr || !ipc::close(*core, address, &result)) result = real(address);
   if (result == CUDA_SUCCESS && passed::table().ended(passed::Kind::Imported, address))
-    history::ended(passed::Kind::Imported, address);
+    reports::ended(passed::Kind::Imported, address);
   return result;
 }
 

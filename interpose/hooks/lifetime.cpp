@@ -3,7 +3,6 @@
 #include "allocator/order/context_users.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/passed.hpp"
-#include "interpose/history/history.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/hooks/charges.hpp"
 #include "interpose/hooks/handle_table.hpp"
@@ -12,6 +11,7 @@
 #include "interpose/hooks/layouts.hpp"
 #include "interpose/hooks/own_pools.hpp"
 #include "interpose/ipc/ipc.hpp"
+#include "interpose/observe/report_library.hpp"
 #include "interpose/process/check_library.hpp"
 #include "interpose/process/device_scope.hpp"
 #include "interpose/service/service.hpp"
@@ -31,7 +31,7 @@ passed::Ended ends(Allocator& core, CUcontext context) {
   own_pools::context_ended(core, context);
   passed::Ended ended = passed::table().context_ended(context);
   for (const passed::EndedObject& each : ended)
-    history::ended(each.kind, each.object);
+    reports::ended(each.kind, each.object);
   process::pinned().context_destroyed(context);
   core.context_destroyed(context);
   return ended;

@@ -57,6 +57,10 @@ bool is_file_of_nvidia(std::string_view path) noexcept {
   return std::find(std::begin(kLibraries), std::end(kLibraries), stem) != std::end(kLibraries);
 }
 
+const void* noted() noexcept {
+  return current;
+}
+
 bool is_library_of_nvidia(const void* address) noexcept {
   Dl_info info{};
   return address != nullptr && dladdr(address, &info) != 0 && info.dli_fname != nullptr &&

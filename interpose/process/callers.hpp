@@ -5,8 +5,6 @@
 // the loader's lock.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace custash::callers {
@@ -19,6 +17,9 @@ inline thread_local constinit const void* current = nullptr;
   current = __builtin_return_address(0);
 }
 
+// For libcustash-check.so, where `current` is another variable.
+const void* noted() noexcept;
+
 // Whether `address` is in cuDNN, cuBLAS, cuFFT, cuSOLVER, cuSPARSE or NCCL.
 bool is_library_of_nvidia(const void* address) noexcept;
 
@@ -26,19 +27,3 @@ bool is_library_of_nvidia(const void* address) noexcept;
 bool is_file_of_nvidia(std::string_view path) noexcept;
 
 }  // namespace custash::callers
-
-// ---- The loaded file that holds an address of code: modules.cpp. Takes the loader's lock.
-namespace custash {
-
-struct ModulePlace {
-  std::string path;      // empty where the address is in no file
-  std::string build_id;  // hexadecimal; empty where the file has none
-  std::uint64_t offset;  // an address of the file, as addr2line takes it
-};
-
-ModulePlace module_place(std::uint64_t address);
-
-// The build id in a segment of notes, in hexadecimal; empty where it holds none.
-std::string build_id_in(std::string_view notes, std::size_t alignment);
-
-}  // namespace custash

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/process.hpp"
 
+#include "allocator/base/last_error.hpp"
 #include "allocator/base/thread.hpp"
 #include "interpose/process/life.hpp"
 #include "interpose/real/real_driver.hpp"
@@ -90,6 +91,10 @@ HostCache& pinned() noexcept {
 
 State state() noexcept {
   return now.load(std::memory_order_acquire);
+}
+
+const char* last_refusal() noexcept {
+  return last_error();
 }
 
 CUresult driver_says() noexcept {

@@ -53,6 +53,9 @@ State state() noexcept;
 bool left_behind(Address address) noexcept;
 bool left_behind(const void* host) noexcept;
 
+// The reason why this thread's last allocation was refused, for libcustash-check.so.
+const char* last_refusal() noexcept;
+
 // The driver's error for a call now: 4 once it has shut down; 800 inside the core, as for calls
 // from its callbacks.
 CUresult driver_says() noexcept;

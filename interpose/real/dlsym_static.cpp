@@ -4,6 +4,8 @@
 // is theirs, then libc's.
 #include "interpose/real/dlsym.hpp"
 
+#include <string_view>
+
 #include <dlfcn.h>
 
 // libc.a's, where the whole program is static; libc.so does not show it.
@@ -11,6 +13,7 @@ extern "C" __attribute__((weak)) void* ___dlsym(void* handle, const char* name);
 
 // libcustash-check.a's, if the program is linked with it.
 extern "C" __attribute__((weak)) void custash_open_checks();  // NOLINT
+extern "C" void custash_open_reports();                       // NOLINT
 
 namespace custash {
 
@@ -28,7 +31,9 @@ bool stands_in_front() noexcept {
   return ___dlsym != nullptr || is_first_dlsym();
 }
 
-void* find_check_library(const char* /*function*/, std::string* why) {
+void* find_check_library(const char* function, std::string* why) {
+  if (std::string_view(function) == "custash_open_reports")
+    return reinterpret_cast<void*>(custash_open_reports);
   if (custash_open_checks == nullptr)
     *why = "the program is not linked with libcustash-check.a";
   return reinterpret_cast<void*>(custash_open_checks);

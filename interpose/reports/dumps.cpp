@@ -9,6 +9,7 @@
 #include "interpose/history/snapshot_form.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"
 #include "interpose/reports/launcher.hpp"
@@ -61,7 +62,7 @@ void ring(int) {
 void* answer(void*) {
   for (;;) {
     if (sem_wait(&bell) != 0) continue;
-    Allocator* const core = process::current.load(std::memory_order_acquire);
+    Allocator* const core = process::running();
     if (core == nullptr) continue;
     const bool was_on = history::started();
     (void)write_snapshot(*core, writes_snapshots ? options->snapshot : snapshot::kUsualPath);
@@ -96,7 +97,7 @@ const char* listen(int number) {
 
 // Once a process.
 void out_of_memory() {
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   if (core == nullptr || !writes_snapshots || ran_out.exchange(true)) return;
   try {
     const std::string for_launcher = launcher::oom_path();

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/reports/launcher.hpp"
 
-#include "allocator/base/last_error.hpp"
 #include "interpose/counters/device_stats.hpp"
+#include "interpose/counters/driver_calls.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/ledger_book.hpp"
 #include "interpose/history/snapshot.hpp"
 #include "interpose/process/live_page.hpp"
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"
-#include "interpose/reports/driver_calls.hpp"
 
 #include <algorithm>
 #include <array>
@@ -118,7 +117,7 @@ void copy_counters(When when) noexcept {
   if (when == When::Sometimes && number < next_copy.load(std::memory_order_relaxed) &&
       coarse_now() < next_copy_at.load(std::memory_order_relaxed))
     return;
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   if (core == nullptr || copying.exchange(true)) return;
   try {
     copy_counters(*core);
@@ -143,7 +142,7 @@ void note_driver_calls(Counters* out) {
 }
 
 std::size_t current_device() {
-  const Allocator* const core = process::current.load(std::memory_order_acquire);
+  const Allocator* const core = process::running();
   CUdevice device = 0;
   if (core == nullptr || core->driver().ctx_get_device(&device) != CUDA_SUCCESS) return 0;
   return std::clamp<std::size_t>(static_cast<std::size_t>(device), 0, kCounted - 1);
@@ -195,17 +194,14 @@ void after(const observe::Call& call, CUresult result, observe::Token) {
   }
   if (!call.ran_out(result)) return;
   copy_counters(When::Now);
-  const std::string_view why = last_error();
+  const std::string_view why = process::last_refusal();
   if (why.starts_with("out of memory"))
     quietly([&] { note(&ledger::Header::oom_reason, std::string(why)); });
 }
 
 constexpr observe::Observer kObserver{.before = before, .after = after};
 
-}  // namespace
-
-void read_environment() noexcept {
-  const char* const text = secure_getenv(ledger::kLauncher);
+void read(const char* text) {
   if (text == nullptr || std::sscanf(text,
                                      "%7[hlscfr] %lld %llu %199[^\n]",
                                      reports,
@@ -215,11 +211,10 @@ void read_environment() noexcept {
     reports[0] = '\0';
 }
 
-bool waits() noexcept {
-  return reports[0] != '\0';
-}
+}  // namespace
 
-void begin(Allocator& core) noexcept {
+void begin(Allocator& core, const char* launcher_text) noexcept {
+  read(launcher_text);
   if (reports[0] == '\0' || std::strcmp(reports, kRenders) == 0) return;
   try {
     if (!launcher_waits()) return;

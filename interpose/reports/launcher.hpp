@@ -12,14 +12,9 @@
 
 namespace custash::launcher {
 
-// Once, when the library is loaded.
-void read_environment() noexcept;
-
-// A launcher has started this program.
-bool waits() noexcept;
-
-// Once, when the core is there and nothing is written into the ledger yet.
-void begin(Allocator& core) noexcept;
+// Once, when the core is there and nothing is written into the ledger yet. `launcher`: as
+// ReportLibrary has it.
+void begin(Allocator& core, const char* launcher) noexcept;
 
 // Called by the hooks (observe.hpp): exact counts, and now and then a copy of all counters.
 

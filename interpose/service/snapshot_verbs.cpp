@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/history/history.hpp"
-#include "interpose/history/snapshot.hpp"
+#include "interpose/observe/report_library.hpp"
 #include "interpose/service/verbs.hpp"
 
 #include <charconv>
@@ -23,6 +22,13 @@ void refuse(service::Answer* answer, const char* why) {
   answer->text = why;
 }
 
+// Null, and the answer is the reason, where there is no such library.
+const ReportLibrary* reports_for(service::Answer* answer) {
+  const ReportLibrary* const reports = open_report_library(&answer->text);
+  if (reports == nullptr) answer->status = service::ReplyStatus::Refused;
+  return reports;
+}
+
 }  // namespace
 
 void answer(Allocator& core,
@@ -31,7 +37,8 @@ void answer(Allocator& core,
             service::Answer* answer) {
   if (arguments != "json")
     return refuse(answer, "unknown form: the command makes all but json");
-  answer->text = as_json(take(core));
+  if (const ReportLibrary* const reports = reports_for(answer))
+    answer->text = reports->snapshot_json(core, history::Events::With);
 }
 
 void answer_history(Allocator&,
@@ -40,18 +47,24 @@ void answer_history(Allocator&,
                     service::Answer* answer) {
   std::size_t events = 0;
   unsigned depth = 0;
-  if (arguments == "off") return history::stop();
+  if (arguments == "off") {
+    if (const ReportLibrary* const reports = report_library()) reports->stop_history();
+    return;
+  }
   if (!take_number(&arguments, &events) || !take_number(&arguments, &depth) ||
       !arguments.empty())
     return refuse(answer, "two numbers are needed, of events and of callers");
-  if (!history::start(events, depth)) answer->status = service::ReplyStatus::Refused;
+  const ReportLibrary* const reports = reports_for(answer);
+  if (reports != nullptr && !reports->start_history(events, depth))
+    answer->status = service::ReplyStatus::Refused;
 }
 
 void answer_leaks(Allocator& core,
                   service::Session&,
                   std::string_view,
                   service::Answer* answer) {
-  answer->text = as_json(take(core, history::Events::Without));
+  if (const ReportLibrary* const reports = reports_for(answer))
+    answer->text = reports->snapshot_json(core, history::Events::Without);
 }
 
 }  // namespace custash::snapshot

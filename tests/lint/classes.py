@@ -11,7 +11,7 @@ LARGEST = 5
 ELSEWHERE = {
     "custash::process::build": "the composition root, interpose/startup.cpp, builds the core",
     "custash::open_check_library": "the composition root opens the library of checks",
-    "custash::device_stats::as_json": "reports/ writes it, and callers in service/ may include counters/ only",
+    "custash::open_report_library": "the same",
 }
 
 

@@ -106,7 +106,7 @@ def small_library_problems(name, needed, exported, wanted):
 
 
 def self_test():
-    one = {"custash_open_checks"}
+    one = {"custash_open_checks", "custash_open_reports"}
     assert not small_library_problems("l", ["libc.so.6"], one, one)
     assert small_library_problems("l", ["libc.so.6", "libgcc_s.so.1"], one, one)
     assert small_library_problems("l", ["libc.so.6"], {*one, "custash_malloc"}, one)
@@ -149,7 +149,7 @@ def main():
     entries = entries_of(read("interpose/real/entry_points.def")) | ENGINES
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
                            declared_of(read("interpose/api/custash.h")))
-    for other, wanted in ((sys.argv[2], {"custash_open_checks"}),
+    for other, wanted in ((sys.argv[2], {"custash_open_checks", "custash_open_reports"}),
                           (sys.argv[3], declared_of(read("interpose/torch/torch.h")))):
         problems += small_library_problems(other, needed_of(run("readelf", "-d", other)),
                                            exported_of(run("readelf", "--dyn-syms", "-W", other)), wanted)

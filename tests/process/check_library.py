@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""libcustash-check.so: it must lie beside libcustash.so, of the same build. Without it a program runs as usual, and is
-told that nothing was checked. Programs with custash linked in need libcustash-check.a."""
+"""libcustash-check.so: it must lie beside libcustash.so, of the same build, and is opened only when it is needed. Without it a
+program runs as usual, and is told that nothing was checked or reported. Programs with custash linked in need
+libcustash-check.a for the checks."""
 import mmap
 import os
 import re
@@ -13,7 +14,9 @@ import actor
 import program
 from program import PATHS, Case, environment, must_load_the_library
 
+PATHS.command = ""
 CHECKS = ("guard:all,guard_show:true", "check_streams:true,guard_show:true")
+REPORTS = ("history:1000", "summary:true", "leaks:true", "snapshot:x.json", "record:x.trace", "stats:detailed", "snapshot_signal:10")
 STEPS = ("alloc 1000", "fill 0 7", "free 0", "free 0")
 NAMES = ("libcustash.so", "libcustash-check.so")
 
@@ -49,6 +52,39 @@ class CheckLibrary(Case):
                              f"^custash: guard: nothing was checked: {self.checks}: cannot open .*\n$")
         self.assertEqual(self.say("guard:off", library=self.copy), "")
 
+    def test_a_missing_library_and_a_report(self):
+        for conf in REPORTS:
+            self.assertRegex(self.say(conf, library=self.copy),
+                             f"^custash: {self.checks}: cannot open .*; nothing is recorded or reported\n$")
+        with self.subTest("from C"):
+            code = ("c = ctypes.CDLL(None); c.custash_last_error_message.restype = ctypes.c_char_p\n"
+                    "for call in (lambda: c.custash_history_start(100, 4), lambda: c.custash_snapshot(b'/x.json'),\n"
+                    "             lambda: c.custash_leaks_text(None, ctypes.byref(ctypes.c_size_t()))):\n"
+                    "    assert call() == 7 and b'libcustash-check.so: cannot open' in c.custash_last_error_message()\n"
+                    "assert c.custash_history_stop() == 0")
+            self.assertEqual(self.python(code, self.copy, ""), "")
+        with self.subTest("the command"), actor.Actor(LD_PRELOAD=self.copy) as process:
+            self.assertFalse(process.code("alloc 1000"))
+            for command in (("snapshot", str(process.pid)), ("snapshot", "--history", str(process.pid)), ("leaks", str(process.pid))):
+                done = subprocess.run([PATHS.command, *command], capture_output=True, text=True, check=False, env=environment(False))
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("libcustash-check.so: cannot open", done.stderr)
+            self.assertEqual(process.quit(), 0)
+        for option in (("--leaks",), ("--summary",), ("--check-memory",), ("--record", "x"), ("--record-history", "x.html")):
+            done = subprocess.run([PATHS.command, "run", "--lib", self.copy, *option, "--", "true"],
+                                  capture_output=True, text=True, check=False, env=environment(False))
+            self.assertEqual((done.returncode, done.stderr),
+                             (125, f"custash: libcustash-check.so, which checks, records and reports, is not beside {self.copy}\n"))
+
+    def test_it_is_opened_only_when_it_is_needed(self):
+        """By the API at the first call that needs it."""
+        code = ("c = ctypes.CDLL(None)\nloaded = lambda: 'libcustash-check' in open('/proc/self/maps').read()\n"
+                "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000)) and not d.cuMemFree_v2(p)\n"
+                "assert not c.custash_stats_text(0, 0, None, ctypes.byref(ctypes.c_size_t())) and not c.custash_history_stop()\n"
+                "assert not loaded(), 'too early'\n"
+                "assert not c.custash_history_start(100, 4) and loaded()")
+        self.assertEqual(self.python(code, PATHS.library, ""), "")
+
     def test_a_library_of_another_build(self):
         self.copy_checks()
         with open(self.checks, "r+b") as file, mmap.mmap(file.fileno(), 0) as whole:
@@ -57,6 +93,8 @@ class CheckLibrary(Case):
             whole[digests[0]] = ord("g")
         self.assertEqual(self.say(CHECKS[0], library=self.copy),
                          "custash: guard: nothing was checked: libcustash-check is of another build of custash\n")
+        self.assertEqual(self.say("leaks:true", library=self.copy),
+                         "custash: libcustash-check is of another build of custash; nothing is recorded or reported\n")
 
     def test_a_library_of_something_else(self):
         shutil.copy(os.path.join(PATHS.driver, "libcuda.so.1"), self.checks)
@@ -94,8 +132,9 @@ class CheckLibrary(Case):
                 "if not codes[0]: codes += [d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(1000)), d.cuCtxSynchronize(), d.cuMemFree_v2(p)]\n"
                 "calls = fail(ctypes.c_long(-1))\n"
                 "assert set(codes) <= {{0, 2}} and calls, (codes, calls)")
-        for which in range(0, 40):
-            self.python(code.format(which), f"{PATHS.library}:{fails}")
+        for conf in ("guard:all,guard_show:true", "history:100"):
+            for which in range(0, 40):
+                self.python(code.format(which), f"{PATHS.library}:{fails}", conf)
 
     def test_programs_with_custash_linked_in(self):
         self.assertEqual(self.say(CHECKS[0], name="actor_custash"), "custash: guard: nothing was checked: "

@@ -46,7 +46,7 @@ static void use_cuda(void) {
 void* malloc(size_t bytes) {
   static void* (*next)(size_t);
   if (next == NULL) *(void**)&next = dlsym(RTLD_NEXT, "malloc");
-  if (inside++ == 0 && next != NULL && from(__builtin_return_address(0), "libcustash.so"))
+  if (inside++ == 0 && next != NULL && from(__builtin_return_address(0), "libcustash"))
     use_cuda();
   --inside;
   return next(bytes);

@@ -44,11 +44,11 @@ class Scopes(Case):
 class Hooks(Case):
     """Other preloaded libraries, before and behind custash."""
 
-    def beside(self, other, sim="devices=1"):
+    def beside(self, other, sim="devices=1", conf=""):
         """Each order's notes and standard error; what the program says is as bare."""
         bare = said(self.succeed("runtime_shared", preload=False))
         for order in ([built(other), PATHS.library], [PATHS.library, built(other)]):
-            done = run("runtime_shared", LD_PRELOAD=":".join(order), CUSTASH_SIM=sim)
+            done = run("runtime_shared", LD_PRELOAD=":".join(order), CUSTASH_SIM=sim, CUSTASH_CONF=conf)
             self.assertEqual((done.returncode, said(done.stdout)), (0, bare), done.stderr)
             self.assertGreaterEqual(int(notes(done.stdout)[-1][0]), 1000)
             yield done.stderr
@@ -72,6 +72,10 @@ class Hooks(Case):
         for sim in ("devices=1", "devices=2"):
             for err in self.beside("malloc_cuda", sim):
                 self.assertEqual(err, "malloc used CUDA often, refused 0\n")
+
+    def test_a_malloc_that_uses_cuda_while_history_is_on(self):
+        for err in self.beside("malloc_cuda", conf="history:1000"):
+            self.assertEqual(err, "malloc used CUDA often, refused 0\n")
 
 
 program.main()

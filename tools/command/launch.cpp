@@ -149,6 +149,12 @@ std::string check_library_of(const std::string& library) {
   return shows(Contents(found).text(), "custash_open_checks") ? found : "";
 }
 
+void require_check_library(const std::string& library) {
+  if (check_library_of(library).empty())
+    throw std::runtime_error(
+        "libcustash-check.so, which checks, records and reports, is not beside " + library);
+}
+
 std::string require_library(std::string_view given) {
   std::vector<std::string> tried;
   std::string library = find_library(given, &tried);

@@ -43,6 +43,9 @@ std::string check_library_of(const std::string& library);
 // As find_library; throws where there is none that LD_PRELOAD can name.
 std::string require_library(std::string_view given);
 
+// Throws where check_library_of finds none.
+void require_check_library(const std::string& library);
+
 // The file that execvp would run, or empty.
 std::string find_program(std::string_view name);
 

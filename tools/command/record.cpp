@@ -2,7 +2,7 @@
 #include "tools/command/record.hpp"
 
 #include "interpose/process/file_name.hpp"
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/output_file.hpp"
 #include "tools/replay/trace.hpp"

@@ -2,7 +2,7 @@
 #include "tools/replay/command.hpp"
 
 #include "interpose/check/guarded_memory.hpp"
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "tools/conf.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"

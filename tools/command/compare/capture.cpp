@@ -2,6 +2,7 @@
 #include "tools/command/compare/capture.hpp"
 
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 
 #include <algorithm>
 #include <cerrno>

@@ -91,6 +91,7 @@ int check_program(const CommandOptions& options, std::string* library) {
   for (const std::string& path : options.exports)
     require_output(export_of(options, path));
   *library = require_library(options.library);
+  require_check_library(*library);
   const std::string path = find_program(options.program.front());
   if (path.empty()) {
     run::tell(options.program.front() + ": not found on PATH");

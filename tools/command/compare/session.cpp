@@ -211,7 +211,7 @@ Start Session::start_of(Kind kind, const std::string& launcher) const {
       join_conf({environment.conf, kind == Kind::Uncached ? "caching:never" : ""});
   start.environment = {{"LD_PRELOAD", environment.preload},
                        {"CUSTASH_CONF", conf},
-                       {ledger::kLauncher, kind == Kind::Without ? "" : launcher}};
+                       {kLauncher, kind == Kind::Without ? "" : launcher}};
   for (const std::string& each : options_.with_env) {
     if (kind == Kind::Without) break;
     const auto end = each.find('=');

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/process/file_name.hpp"
 #include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "tools/command/live/look.hpp"
 #include "tools/command/live/server.hpp"
 #include "tools/command/live/signals.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/command/run/checks.hpp"
 
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/command/snapshot/forms.hpp"
 #include "tools/command/snapshot/found.hpp"

@@ -177,7 +177,7 @@ class Launch {
     if (wanted_.any() || needs_renders(config)) {
       folder = std::make_unique<run::Folder>();
       renders = std::make_unique<run::Renders>(*folder);
-      set_environment(ledger::kLauncher, launcher_text(*folder));
+      set_environment(kLauncher, launcher_text(*folder));
       if (wanted_.checks() && findings_.empty()) findings_ = folder->path() + "/found.%p.json";
     }
     if (const std::string conf = whole_conf(); !conf.empty())
@@ -261,9 +261,9 @@ int run_command(const RunOptions& options) {
     return fail("no program given (custash run [OPTIONS] -- PROGRAM [ARGUMENTS]; see --help)");
   }
   const std::string library = require_library(options.library);
-  if ((options.check_memory || options.check_streams) && check_library_of(library).empty())
-    throw std::runtime_error(
-        "libcustash-check.so, which checks memory and streams, is not beside " + library);
+  if (options.check_memory || options.check_streams || options.leaks || options.summary ||
+      !options.record.empty() || !options.history.empty())
+    require_check_library(library);
   const std::string& name = options.program.front();
   const std::string path = find_program(name);
   if (path.empty()) {

@@ -3,7 +3,7 @@
 
 #include "interpose/history/ledger.hpp"
 #include "interpose/process/live_page.hpp"
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -80,7 +80,7 @@ bool is_stale(const std::string& name) {
 
 // The folder of the launcher that has started this one; empty if there is none.
 std::string outer_folder() {
-  const char* const text = std::getenv(ledger::kLauncher);
+  const char* const text = std::getenv(kLauncher);
   char folder[200] = "";
   if (text == nullptr || std::sscanf(text, "%*s %*d %*u %199[^\n]", folder) != 1) return "";
   return is_ours(folder) ? folder : "";

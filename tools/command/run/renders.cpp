@@ -2,7 +2,7 @@
 #include "tools/command/run/renders.hpp"
 
 #include "interpose/history/ledger.hpp"
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "tools/command/run/tell.hpp"
 #include "tools/command/snapshot/command.hpp"
 #include "tools/command/snapshot/forms.hpp"

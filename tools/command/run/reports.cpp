@@ -3,7 +3,7 @@
 
 #include "interpose/history/leak_text.hpp"
 #include "interpose/process/file_name.hpp"
-#include "interpose/process/output_file.hpp"
+#include "interpose/process/output_text.hpp"
 #include "interpose/reports/summary.hpp"
 #include "tools/command/run/checks.hpp"
 #include "tools/command/run/folder.hpp"

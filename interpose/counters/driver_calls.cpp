@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/reports/driver_calls.hpp"
+#include "interpose/counters/driver_calls.hpp"
 
-#include "interpose/history/history.hpp"
 #include "interpose/observe/nvtx.hpp"
+#include "interpose/observe/report_library.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -53,15 +53,18 @@ constinit Clock now = nullptr;
 template <Call kCall, typename... Params>
 void tell_history([[maybe_unused]] Params... params) {
   [[maybe_unused]] const std::tuple<Params...> all(params...);
+  [[maybe_unused]] const auto tell = [](history::Action action, auto... what) {
+    if (const ReportLibrary* const library = history_library())
+      library->driver_call(action, what...);
+  };
   if constexpr (kCall == Call::mem_alloc) {
-    history::driver_call(history::Action::SegmentAlloc, *std::get<0>(all), std::get<1>(all));
+    tell(history::Action::SegmentAlloc, *std::get<0>(all), std::get<1>(all), 0);
   } else if constexpr (kCall == Call::mem_free) {
-    history::driver_call(history::Action::SegmentFree, std::get<0>(all), 0);
+    tell(history::Action::SegmentFree, std::get<0>(all), 0, 0);
   } else if constexpr (kCall == Call::mem_map) {
-    history::driver_call(
-        history::Action::SegmentMap, std::get<0>(all), std::get<1>(all), std::get<3>(all));
+    tell(history::Action::SegmentMap, std::get<0>(all), std::get<1>(all), std::get<3>(all));
   } else if constexpr (kCall == Call::mem_unmap) {
-    history::driver_call(history::Action::SegmentUnmap, std::get<0>(all), std::get<1>(all));
+    tell(history::Action::SegmentUnmap, std::get<0>(all), std::get<1>(all), 0);
   }
 }
 

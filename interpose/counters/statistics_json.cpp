@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 // All statistics of a device as JSON (docs/observing.md).
 #include "interpose/counters/device_stats.hpp"
+#include "interpose/counters/driver_calls.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/counters/passed_counts.hpp"
-#include "interpose/history/history.hpp"
-#include "interpose/history/symbols.hpp"
+#include "interpose/observe/report_library.hpp"
 #include "interpose/process/check_library.hpp"
 #include "interpose/process/json.hpp"
 #include "interpose/process/process.hpp"
-#include "interpose/reports/driver_calls.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -99,41 +98,14 @@ void write_check_streams(JsonWriter& json) {
   json.close('}');
 }
 
-// By the calling library, where history or stats:detailed records callers.
-void write_callers(JsonWriter& json, const history::Reading& history, int device) {
-  struct Sum {
-    std::int64_t blocks = 0, bytes = 0, allocations = 0, allocated_bytes = 0;
-  };
-
-  Symbols symbols = symbols_here();
-  std::map<std::string, Sum> callers;
-  for (const history::Site& site : history.sites) {
-    if (site.device != device || site.memory == observe::MemoryKind::Pinned) continue;
-    std::string caller;
-    if (site.stack != stacks::kNone)
-      caller = caller_of(symbols.frames(), symbols.frames_of(history.stacks[site.stack]));
-    Sum& sum = callers[caller];
-    sum.blocks += site.blocks;
-    sum.bytes += site.bytes;
-    sum.allocations += site.allocations;
-    sum.allocated_bytes += site.allocated_bytes;
-  }
-  json.objects("callers", callers, [&](const auto& row) {
-    const Sum& sum = row.second;
-    json.text_member("module", row.first);
-    json.member("in_use", sum.blocks);
-    json.member("in_use_requested_bytes", sum.bytes);
-    json.member("allocations", sum.allocations);
-    json.member("allocated_requested_bytes", sum.allocated_bytes);
-  });
-}
-
-void write_lifetimes(JsonWriter& json, const history::Reading& history, int device) {
-  const auto index = static_cast<std::size_t>(device);
-  const bool known = index < history.devices.size();
-  json.buckets(
-      "lifetimes_up_to_ns",
-      known ? history.devices[index].lifetimes : decltype(history::DeviceTrack::lifetimes){});
+// Members of a history that was never on.
+void write_no_callers(JsonWriter& json) {
+  json.key("callers");
+  json.open('[');
+  json.close(']');
+  json.key("lifetimes_up_to_ns");
+  json.open('{');
+  json.close('}');
 }
 
 }  // namespace
@@ -152,9 +124,12 @@ std::string as_json(Allocator& core, int device) {
   write_driver_calls(json);
   passed::write_passed(json, passed::table().read());
   write_check_streams(json);
-  const history::Reading history = history::read(history::Events::Without);
-  write_callers(json, history, device);
-  write_lifetimes(json, history, device);
+  const ReportLibrary* const reports = report_library();
+  if (reports == nullptr) {
+    write_no_callers(json);
+  } else {
+    reports->write_callers(json, device);
+  }
   json.close('}');
   return json.take();
 }

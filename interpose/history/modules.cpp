@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/process/callers.hpp"
+#include "interpose/history/modules.hpp"
 
 #include <algorithm>
 #include <climits>
