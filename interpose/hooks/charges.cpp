@@ -100,7 +100,8 @@ bool make_room(Allocator& core, CUdevice device, Bytes bytes, const auto& took) 
          took();
 }
 
-Bytes reserved(CUmemoryPool pool) {
+Bytes reserved(Allocator& core, CUmemoryPool pool) {
+  const RelaxedCapture relaxed(core.driver());
   auto* const ask = real::function<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>(
       Entry::hook_cuMemPoolGetAttribute);
   cuuint64_t bytes = 0;
@@ -122,7 +123,9 @@ CUdevice device_of(Allocator& core, CUmemoryPool pool) {
 }
 
 // Pools release what they do not use, by themselves or where memory is short.
-void settle_pools(Quota& quota, CUdevice device, bool release) {
+void settle_pools(Allocator& core, CUdevice device, bool release) {
+  const RelaxedCapture relaxed(core.driver());
+  Quota& quota = core.limits().budget(device).quota();
   auto* const trim =
       real::function<CUresult(CUmemoryPool, std::size_t)>(Entry::hook_cuMemPoolTrimTo);
   std::map<CUmemoryPool, PoolCharge> known;
@@ -134,7 +137,7 @@ void settle_pools(Quota& quota, CUdevice device, bool release) {
   for (const auto& [pool, was] : known) {
     if (was.device != device || was.charged == 0) continue;
     if (release && trim != nullptr) (void)trim(pool, 0);
-    const Bytes now = reserved(pool);
+    const Bytes now = reserved(core, pool);
     const RankedLock lock(mutex);
     const auto at = pools().find(pool);
     // Else an allocation came between, and has found more.
@@ -159,7 +162,7 @@ bool measure_alone(Allocator& core, CUdevice device, Measuring& its) {
   const Quota::Before before = quota.before();
   const Bytes elsewhere = its.managed.load() + Sleep(core).asleep_bytes(device);
   const std::optional<Bytes> used = nvml::used_here(device, before.charged != 0);
-  settle_pools(quota, device, false);  // if one has released memory, the result is not exact
+  settle_pools(core, device, false);  // if one has released memory, the result is not exact
   const bool exact = !used || quota.found(*used + elsewhere, before);
   if (exact) its.changes.store(changes);
   return exact;
@@ -262,7 +265,7 @@ int measure_again(int device, std::size_t, void* core) {
   Quota& quota = its.limits().budget(device).quota();
   if (!quota.limited()) return 0;
   const Bytes before = quota.room();
-  if (!captures::under_way()) settle_pools(quota, device, true);
+  settle_pools(its, device, true);
   measure(its, device, Result::Exact);
   return quota.room() > before ? 1 : 0;
 }
@@ -319,7 +322,7 @@ void taken_from_pool(Allocator& core, CUmemoryPool pool, Bytes bytes) noexcept {
   const CUdevice device = device_of(core, pool);
   DeviceBudget* const budget = budget_of(&core, passed::Kind::Pool, device);
   if (budget == nullptr) return;
-  const Bytes now = reserved(pool);
+  const Bytes now = reserved(core, pool);
   {
     const RankedLock lock(mutex);
     PoolCharge& its = pools()[pool];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/hooks/own_pools.hpp"
 
+#include "allocator/base/scope.hpp"
 #include "allocator/charged_memory.hpp"
 #include "interpose/hooks/async_memory.hpp"
 #include "interpose/process/device_scope.hpp"
@@ -153,6 +154,7 @@ void made(Allocator& core, CUmemoryPool pool, const CUmemPoolProps& properties) 
 void adopt(Allocator& core, CUmemoryPool pool, CUdevice device, CUcontext context) {
   auto* const ask = real::function<CUresult(CUmemoryPool, CUmemPool_attribute, void*)>(
       Entry::hook_cuMemPoolGetAttribute);
+  const RelaxedCapture relaxed(core.driver());
   cuuint64_t threshold = 0;
   if (ask != nullptr &&
       ask(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == CUDA_SUCCESS)

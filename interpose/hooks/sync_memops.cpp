@@ -3,6 +3,7 @@
 #include "interpose/hooks/hook.hpp"
 // clang-format on
 #include "allocator/base/rule.hpp"
+#include "allocator/base/scope.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/hooks/handle_table.hpp"
@@ -88,6 +89,7 @@ CUresult finish(
   static auto* const wait =
       reinterpret_cast<CUresult (*)(CUstream)>(real::symbol("cuStreamSynchronize"));
   if (wait == nullptr) return result;
+  const RelaxedCapture relaxed(core.driver());  // another thread may have begun one since
   return wait(null == NullStream::PerThread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
 }
 

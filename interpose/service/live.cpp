@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/service/live.hpp"
 
+#include "allocator/base/scope.hpp"
 #include "allocator/sleep/idle_memory.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/device_stats.hpp"
@@ -122,16 +123,16 @@ bool is_used(Allocator& core, int device) {
          passed::table().live_on(device).bytes > 0;
 }
 
-// What the driver holds for graphs, and in the default pool, which it never destroys. Queries
-// may invalidate a capture of another thread's.
+// What the driver holds for graphs, and in the default pool, which it never destroys.
 void measure(Allocator& core) {
+  const RelaxedCapture relaxed(core.driver());
   constexpr int kReserved = 2;  // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
   using AskGraphs = CUresult(CUdevice, int, void*);
   using AskPool = CUresult(CUmemoryPool, CUmemPool_attribute, void*);
   static auto* const graphs =
       reinterpret_cast<AskGraphs*>(real::symbol("cuDeviceGetGraphMemAttribute"));
   static auto* const ask = reinterpret_cast<AskPool*>(real::symbol("cuMemPoolGetAttribute"));
-  for (int device = 0; device < devices_of(core) && core.captures_open() == 0; ++device) {
+  for (int device = 0; device < devices_of(core); ++device) {
     if (!is_primary_active(core, device)) continue;
     cuuint64_t bytes = 0;
     if (graphs != nullptr && graphs(device, kReserved, &bytes) == CUDA_SUCCESS)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Files are made, replaced and renamed in one place (interpose/process/output_file.cpp), which looks at what is there."""
+"""Files are made, replaced and renamed in two places (interpose/process/output_file.cpp and output_text.cpp), which look at what is there."""
 import re
 
 from source import PRODUCT, files, finish, read
 
 # The second makes a file without a name, which nobody else sees.
-PLACES = {"interpose/process/output_file.cpp", "pinned/sleep_file.cpp"}
+PLACES = {"interpose/process/output_file.cpp", "interpose/process/output_text.cpp", "pinned/sleep_file.cpp"}
 MAKES = re.compile(r"\b(?:std::)?(?:w?ofstream|w?fstream|basic_ofstream|freopen|mkstemp\w*|creat|rename(?:at2?)?|link(?:at)?"
                    r"|symlink|copy_file|create_director\w+|mkdir|tmpfile)\s*[({]"
                    r"|\b(?:std::)?w?o?fstream\s+\w+\s*[({]|\bO_(?:CREAT|TRUNC|TMPFILE)\b"

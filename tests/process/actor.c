@@ -384,6 +384,8 @@ static void import_it(size_t size) {
   add(code, (address)made, 0);
 }
 
+static void* capturing; /* the stream that captures */
+
 static int obey(char* line) {
   char word[32] = "";
   char text[160] = "";
@@ -475,6 +477,15 @@ static int obey(char* line) {
     if (code == 0) code = cuCtxSynchronize();
     if (graph != NULL) cuGraphDestroy(graph);
     add(code, (address)exec, (size_t)a);
+  } else if (!strcmp(word, "begin_capture")) { /* that refuses every thread's unsafe calls */
+    int code = cuStreamCreate(&capturing, 1);
+    if (code == 0) code = cuStreamBeginCapture_v2(capturing, 0);
+    printf("%d\n", code);
+  } else if (!strcmp(word, "end_capture")) {
+    void* graph = NULL;
+    const int code = cuStreamEndCapture(capturing, &graph);
+    if (graph != NULL) cuGraphDestroy(graph);
+    printf("%d\n", code);
   } else if (!strcmp(word, "end_graph")) {
     printf("%d\n", cuGraphExecDestroy((void*)memory[n]));
   } else if (!strcmp(word, "properties")) {

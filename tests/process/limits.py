@@ -174,6 +174,13 @@ class Limits(Case):
         self.assertEqual(done.stderr.count("limit_unmeasured"), 1)
         self.assertEqual(int(done.stdout.split()[0]), LIMIT)
 
+    def test_a_charge_leaves_a_capture_valid(self):
+        """So does the first use of a pool. Both ask the driver about it, which ends captures unless the thread's mode is relaxed."""
+        for conf in (ALL, f"{ALL},pools:driver"):
+            with self.subTest(conf), Actor(CUSTASH_CONF=conf, CUSTASH_SIM=f"devices=1,{machine()}") as process:
+                for line in ("begin_capture", f"alloc_async {BYTES}", "end_capture"):
+                    process.ok(line)
+
 
 class Groups(Case):
     def setUp(self):

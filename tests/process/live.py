@@ -70,6 +70,14 @@ class Top(Live):
             self.assertRegex(table, rf"(?m)^ +{one.pid}( +-)? +0 +100 MiB ")
             self.assertRegex(table, rf"(?m)^ +{two.pid}( +-)? +0 +5\.00 KiB .*  actor$")
 
+    def test_a_look_leaves_a_capture_valid(self):
+        """It asks the driver about pools, which the driver refuses during a capture and then ends that."""
+        with Actor() as process:
+            process.ok(f"alloc {MIB}")
+            process.ok("begin_capture")
+            self.assertIn(process.pid, self.top())
+            process.ok("end_capture")
+
     def test_moved_pages(self):
         with Actor() as actor:
             for slot, size in enumerate((44 * MIB, 512 * 1024, 44 * MIB)):

@@ -303,6 +303,8 @@ SIM_ENTRY(cuMemPoolTrimTo, (CUmemoryPool handle, size_t keep)) {
   return SIM_CALL(cuMemPoolTrimTo, Init) {
     Pool* pool = f.world.pools.get(handle);
     if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult refused = forbid_unsafe(f.world, f.thread);
+    if (refused != CUDA_SUCCESS) return refused;
     trim(f.world, f.thread, *pool, keep);
     return CUDA_SUCCESS;
   });
@@ -312,6 +314,8 @@ SIM_ENTRY(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute which
   return SIM_CALL(cuMemPoolGetAttribute, Init) {
     const Pool* pool = f.world.pools.get(handle);
     if (pool == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult refused = forbid_unsafe(f.world, f.thread);
+    if (refused != CUDA_SUCCESS) return refused;
     std::uint64_t value = 0;
     switch (static_cast<int>(which)) {
       case 1:
