@@ -177,6 +177,11 @@ void open_checks(Config* config) {
   check_library()->serve(&config->guard);
 }
 
+bool launcher_shows_findings() {
+  const std::string_view text = launcher == nullptr ? "" : launcher;
+  return text.substr(0, text.find(' ')).find('f') != std::string_view::npos;
+}
+
 bool wants_reports(const Config& config) {
   return launcher != nullptr || !config.record.empty() || !config.snapshot.empty() ||
          config.snapshot_signal != 0 || config.history > 0 || config.leaks ||
@@ -269,6 +274,7 @@ State build() {
                   return each.first == "limit_all";
                 }));
   fill_names(&parsed.config);
+  parsed.config.guard_show = parsed.config.guard_report == "-" || launcher_shows_findings();
   const ReportLibrary* const reports = open_reports(parsed.config);
   if (!parsed.config.enabled) {
     if (launcher != nullptr) return State::Disabled;  // it says so

@@ -92,17 +92,17 @@ constexpr std::array kOptions = {
     Option{{"guard",
             "guard",
             "off",
-            "off|all|1/N|1/N@SEED|SIZE-SIZE",
+            "off|all|1/N|1/N@SEED|SIZE-SIZE, or with +fill",
             "Put allocations on their own pages, surrounded by unmapped addresses, so that "
-            "out-of-bounds and use-after-free accesses fault. all, one in N, or a size range."},
+            "out-of-bounds and use-after-free accesses fault. all, one in N, or a size range. "
+            "+fill: fill them with bytes of 255 to expose reads of uninitialised memory."},
            [](Config& c, std::string_view text) { return set_guard(&c.guard, text); }},
     Option{{"check_streams",
             "flag",
             "false",
             "true|false",
             "true: report device memory used on a stream that is not ordered after its "
-            "allocation and before its free. Findings go where guard_show and guard_report "
-            "say."},
+            "allocation and before its free. Findings go where guard_report says."},
            [](Config& c, std::string_view text) { return set_flag(&c.check_streams, text); }},
     Option{
         {"pinned",
@@ -278,32 +278,17 @@ constexpr std::array kOptions = {
            [](Config& c, std::string_view text) {
              return set_number(&c.run_ahead_percent, text, 1000, "%");
            }},
-    Option{{"guard_show",
-            "flag",
-            "false",
-            "true|false",
-            "true: print findings of the checks on standard error, with call sites, and a "
-            "summary at exit.",
-            "custash run --check-memory and --check-streams; without it findings are logged."},
-           [](Config& c, std::string_view text) { return set_flag(&c.guard_show, text); }},
-    Option{{"guard_report",
-            "path",
-            "",
-            "",
-            "Write findings of the checks to this file, as JSON: a path without commas. If "
-            "the file exists, the process's number is added to the name. %r, %h, %p as in "
-            "record. Empty: none.",
-            "custash run --json."},
-           [](Config& c, std::string_view text) { return set_text(&c.guard_report, text); }},
     Option{
-        {"guard_fill",
-         "flag",
-         "false",
-         "true|false",
-         "true: fill guarded blocks with bytes of 255 to expose reads of uninitialised memory. "
-         "Floats read back as NaN.",
-         "custash run --check-memory."},
-        [](Config& c, std::string_view text) { return set_flag(&c.guard_fill, text); }},
+        {"guard_report",
+         "path",
+         "",
+         "",
+         "-: print findings of the checks on standard error, with call sites, and a summary "
+         "at exit. A path without commas: write them to this file, as JSON. If the file exists, "
+         "the process's number is added to the name. %r, %h, %p as in record. Findings that are "
+         "not printed are logged.",
+         "custash run --check-memory and --check-streams."},
+        [](Config& c, std::string_view text) { return set_text(&c.guard_report, text); }},
     Option{{"pinned_decay",
             "seconds",
             "60",

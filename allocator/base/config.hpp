@@ -56,9 +56,8 @@ struct Config {
   std::uint32_t decay = 10;           // decay: seconds; 0: never
   std::uint32_t patience = 10;        // patience: seconds
   GuardChoice guard;                  // guard: allocations with pages of their own
-  bool guard_show = false;            // guard_show: findings on stderr
-  std::string guard_report;           // guard_report: findings as JSON; empty: none
-  bool guard_fill = false;            // guard_fill: guarded blocks begin as NaN
+  std::string guard_report;           // guard_report: findings as JSON; empty or "-": none
+  bool guard_show = false;            // guard_report:-, or custash run: findings on stderr
   bool check_streams = false;         // check_streams: whether streams order uses and frees
   bool pinned = true;                 // pinned: false passes pinned memory through
   std::uint64_t pinned_limit = 0;     // pinned: or bytes; 0: no limit

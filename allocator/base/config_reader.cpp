@@ -35,6 +35,8 @@ const Option* find_option(std::string_view name) {
 std::string_view replacement_of_removed(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> kRemoved[] = {
       {"guard_core", "let the process read the kernel log (sysctl kernel.dmesg_restrict=0)"},
+      {"guard_fill", "write guard:all+fill"},
+      {"guard_show", "write guard_report:-"},
       {"guard_slack", "guard:all checks whole pages, other values 4 KiB on each side"},
       {"handle_cache", "the driver serves each cuMemCreate, as without custash"},
       {"history_python", "call sites always have lines of Python where there are some"},

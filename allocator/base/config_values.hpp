@@ -120,27 +120,31 @@ inline bool set_name(std::string* out, std::string_view text) {
 }
 
 // "all", "1/1000", "1/1000@7", "1M-64M".
-inline bool set_guard(GuardChoice* guard, std::string_view text) {
+inline bool choose_guard(GuardChoice* guard, std::string_view text) {
   if (choose<GuardChoice>(
           guard, text, {{"off", {}}, {"all", {.one_in = 1, .slack = 2U << 20U}}}))
     return true;
-  constexpr std::uint64_t kMost = 1'000'000'000;
-  if (GuardChoice share; text.starts_with("1/")) {
+  if (text.starts_with("1/")) {
+    constexpr std::uint64_t kMost = 1'000'000'000;
     const auto at = text.find('@');
-    const bool ok = set_number(&share.one_in, text.substr(2, at - 2), kMost) &&
-                    share.one_in != 0 &&
-                    (at == std::string_view::npos ||
-                     (set_number(&share.seed, text.substr(at + 1), kMost) && share.seed != 0));
-    if (ok) *guard = share;
-    return ok;
+    return set_number(&guard->one_in, text.substr(2, at - 2), kMost) && guard->one_in != 0 &&
+           (at == std::string_view::npos ||
+            (set_number(&guard->seed, text.substr(at + 1), kMost) && guard->seed != 0));
   }
+  guard->one_in = 1;
   const auto dash = text.find('-');
-  if (dash == std::string_view::npos) return false;
-  GuardChoice sizes{.one_in = 1};
-  if (!set_bytes(&sizes.least, text.substr(0, dash)) ||
-      !set_bytes(&sizes.most, text.substr(dash + 1)) || sizes.least > sizes.most)
-    return false;
-  *guard = sizes;
+  return dash != std::string_view::npos && set_bytes(&guard->least, text.substr(0, dash)) &&
+         set_bytes(&guard->most, text.substr(dash + 1)) && guard->least <= guard->most;
+}
+
+inline bool set_guard(GuardChoice* guard, std::string_view text) {
+  constexpr std::string_view kFill = "+fill";
+  GuardChoice chosen;
+  const bool fill = text.ends_with(kFill);
+  if (fill) text.remove_suffix(kFill.size());
+  if (!choose_guard(&chosen, text) || (fill && !chosen.any())) return false;
+  chosen.fill = fill;
+  *guard = chosen;
   return true;
 }
 

@@ -27,6 +27,7 @@ struct GuardChoice {
   std::uint64_t least = 0;   // bytes that are asked for
   std::uint64_t most = ~0ULL;
   std::uint64_t slack = 4096;  // bytes looked at on each side of a block
+  bool fill = false;           // guarded blocks begin as NaN
   // No options. Who makes a sampler for a context and for pinned memory; null: nothing is
   // checked.
   std::unique_ptr<Sampler> (*on_device)(const SamplerParts& parts) = nullptr;

@@ -70,7 +70,7 @@ bool DeviceGuards::guard(const Request& request, Address* out) {
     const Address begin = align_down(*out, kPageBytes);
     GuardedBlock block{begin, align_up(*out + request.bytes, kPageBytes), *out, request.bytes};
     block.filled = slack_.fill(block);
-    if (core_.shared.config.guard_fill) fill(block);
+    if (core_.shared.config.guard.fill) fill(block);
     CacheLock lock(core_.mutex);
     blocks_[begin] = block;
     count_pages(block, 1);

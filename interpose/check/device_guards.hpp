@@ -46,7 +46,7 @@ class DeviceGuards final : public Sampler {
   // nothing while a stream captures.
   void collect_freed() EXCLUDES(cache_lock);
   // Before work is submitted to a stream, in its context: lets it come after the fills of
-  // blocks (guard_fill:). Null: waits on the host, with patience.
+  // blocks (+fill). Null: waits on the host, with patience.
   void order_fills(const CUstream* stream) EXCLUDES(cache_lock);
   // Looks at the slack of all blocks, those in use too. Waits a second at most.
   void check_all() EXCLUDES(cache_lock);

@@ -79,7 +79,7 @@ void look(Allocator& core, const Call& call, guards::Work* work) {
 bool GuardCalls::wants(const Call& call) {
   if (!config->guard.any()) return false;
   return is_checked(call.role) || ends_work(call.role) ||
-         (call.is_submission && config->guard_fill);
+         (call.is_submission && config->guard.fill);
 }
 
 GuardCalls::Token GuardCalls::before(const Call& call) noexcept {

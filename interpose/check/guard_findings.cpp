@@ -76,7 +76,7 @@ std::string document(const std::string& program, const Checked& now) REQUIRES(fi
 
 // Each time the whole file: the process may end at any moment.
 void write_file() {
-  if (settings->guard_report.empty()) return;
+  if (settings->guard_report.empty() || settings->guard_report == "-") return;
   const std::string program = snapshot::command_line();
   const Checked now = checked();
   std::string path;

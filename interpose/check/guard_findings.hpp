@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // GuardFindings: all that guards have found in this process. Each goes to the log, to standard
-// error (guard_show:) and into a file (guard_report:), as requested. Under a launcher
+// error (guard_report:-) or into a file (guard_report:FILE). Under a launcher
 // that prints them, they are kept until the exit. Own lock, under
 // which nothing else is called; never destroyed.
 #pragma once
@@ -14,7 +14,7 @@ namespace custash::guards {
 
 void begin_findings(const Config& config, void (*say)(const std::string& line));
 void report(const GuardFinding& finding);
-// A line for the log, and for standard error with guard_show.
+// A line for the log, and for standard error with guard_report:-.
 void warn(const std::string& line);
 // An allocation that should have guards. `why` it has none, if it has none.
 void count_block(bool guarded, const std::string& why);

@@ -24,7 +24,7 @@ class GuardedMemory {
   void give_back_freed();
 
   // Before work is submitted to a stream of the current context: lets it come after the fills
-  // of guarded blocks (guard_fill:), on the device.
+  // of guarded blocks (+fill), on the device.
   void order_fills(CUstream stream);
 
  private:

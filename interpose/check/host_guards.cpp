@@ -70,7 +70,7 @@ void* HostGuards::allocate(const HostRequest& request) {
   const Address end = pages.base + bytes;
   std::memset(pointer(pages.first_page()), kSlackPattern, pages.lead);
   std::memset(pointer(end), kSlackPattern, pages.end() - end);
-  if (parts_.config.guard_fill) std::memset(pointer(pages.base), kFillPattern, bytes);
+  if (parts_.config.guard.fill) std::memset(pointer(pages.base), kFillPattern, bytes);
   {
     const Nanoseconds now = parts_.driver.now();
     Lock lock(parts_.mutex);

@@ -27,7 +27,7 @@ class StreamCalls {
 };
 
 // For option guard:. Notes which guarded blocks each launch names, and checks that copies and
-// memsets stay inside theirs. With guard_fill:, every submission comes after the fills. No
+// memsets stay inside theirs. With +fill, every submission comes after the fills. No
 // state.
 class GuardCalls {
  public:

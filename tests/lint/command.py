@@ -91,8 +91,8 @@ def conf():
     told = [line.split() for line in changed if line not in plain]
     if told != [["limit:50%", "CUSTASH_CONF"], ["log:INFO", "command", "line"], ["leaks:true", "command", "line"]]:
         problems.append(f"--print-conf of changed options prints {told}")
-    for check, means in (("--check-streams", {"check_streams:true", "guard_show:true"}),
-                         ("--check-memory", {"guard:all", "guard_show:true", "guard_fill:true"})):
+    for check, means in (("--check-streams", {"check_streams:true", "guard_report:-"}),
+                         ("--check-memory", {"guard:all+fill", "guard_report:-"})):
         changed = {line.split()[0] for line in run("run", "--print-conf", check).stdout.splitlines() if line not in plain}
         if changed != means:
             problems.append(f"{check} means {changed}")

@@ -15,7 +15,7 @@ import program
 from program import PATHS, Case, environment, must_load_the_library
 
 PATHS.command = ""
-CHECKS = ("guard:all,guard_show:true", "check_streams:true,guard_show:true")
+CHECKS = ("guard:all,guard_report:-", "check_streams:true,guard_report:-")
 REPORTS = ("history:1000", "summary:true", "leaks:true", "snapshot:x.json", "record:x.trace", "stats:detailed", "snapshot_signal:10")
 STEPS = ("alloc 1000", "fill 0 7", "free 0", "free 0")
 NAMES = ("libcustash.so", "libcustash-check.so")
@@ -100,7 +100,7 @@ class CheckLibrary(Case):
         shutil.copy(os.path.join(PATHS.driver, "libcuda.so.1"), self.checks)
         self.assertRegex(self.say(CHECKS[0], library=self.copy), "nothing was checked: .*libcustash-check.so is no library of custash")
 
-    def python(self, code, preload, conf="guard:all,guard_show:true", **more):
+    def python(self, code, preload, conf="guard:all,guard_report:-", **more):
         """What CUDA's driver, by ctypes as `d`, was asked. `p` is a place for an address."""
         begin = ("import ctypes, os, sys; os.chdir('/'); d = ctypes.CDLL('libcuda.so.1'); c, p = ctypes.c_void_p(), ctypes.c_uint64()\n"
                  "assert not d.cuInit(0) and not d.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0) and not d.cuCtxSetCurrent(c)\n")
@@ -132,7 +132,7 @@ class CheckLibrary(Case):
                 "if not codes[0]: codes += [d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(1000)), d.cuCtxSynchronize(), d.cuMemFree_v2(p)]\n"
                 "calls = fail(ctypes.c_long(-1))\n"
                 "assert set(codes) <= {{0, 2}} and calls, (codes, calls)")
-        for conf in ("guard:all,guard_show:true", "history:100"):
+        for conf in ("guard:all,guard_report:-", "history:100"):
             for which in range(0, 40):
                 self.python(code.format(which), f"{PATHS.library}:{fails}", conf)
 

@@ -96,16 +96,16 @@ class CheckStreams(Case):
         self.assertGreater(wrong, SEEDS / 8)
 
     def test_the_text_tells_what_is_wrong(self):
-        shown = self.report("free_beside_kernel", "check_streams:true,guard_show:true")[1]
+        shown = self.report("free_beside_kernel", "check_streams:true,guard_report:-")[1]
         self.assertIn("custash: guard: a block is freed while another stream may still use it\n", shown)
         self.assertIn("custash: guard:     one on stream 0x", shown)
         self.assertRegex(shown, r"custash: guard: 1 found; the order of \d uses? was checked\n$")
-        shown = self.report("right_event", "check_streams:true,guard_show:true")[1]
+        shown = self.report("right_event", "check_streams:true,guard_report:-")[1]
         self.assertRegex(shown, r"^custash: guard: nothing found; the order of \d uses? was checked\n$")
 
     def test_without_the_option_nobody_looks(self):
         kernels = os.path.join(program.PATHS.programs, "libparameters_kernels.so")
-        done = run("check_streams", "free_beside_kernel", CUSTASH_SIM_KERNELS=kernels, CUSTASH_CONF="guard_show:true")
+        done = run("check_streams", "free_beside_kernel", CUSTASH_SIM_KERNELS=kernels, CUSTASH_CONF="guard_report:-")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_beside_guards_both_are_found(self):

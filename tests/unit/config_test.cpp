@@ -263,6 +263,10 @@ TEST_CASE("config: which blocks are guarded", "[config]") {
   CHECK(guard("guard:1M-64M,guard:all").most == ~0ULL);
   CHECK(guard("guard:1/1000").slack == 4096);
   CHECK(guard("guard:all").slack == 2U << 20U);
+  CHECK_FALSE(guard("guard:all+fill,guard:all").fill);
+  for (const char* const filled :
+       {"guard:all+fill", "guard:1/9+fill", "guard:1/9@7+fill", "guard:1-2M+fill"})
+    CHECK((guard(filled).any() && guard(filled).fill));
   for (const char* const wrong : {"guard:1/0",
                                   "guard:1/",
                                   "guard:2/3",
@@ -273,7 +277,10 @@ TEST_CASE("config: which blocks are guarded", "[config]") {
                                   "guard:64M-1M",
                                   "guard:-",
                                   "guard:7",
-                                  "guard:1/-1"})
+                                  "guard:1/-1",
+                                  "guard:off+fill",
+                                  "guard:+fill",
+                                  "guard:all+full"})
     CHECK(parse_config(wrong).complaints.size() == 1);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 Config filling() {
   Config config = guarding();
-  config.guard_fill = true;
+  config.guard.fill = true;
   return config;
 }
 

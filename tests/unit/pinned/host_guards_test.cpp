@@ -289,9 +289,9 @@ TEST_CASE("the seed chooses the buffers", "[unit][host_guards]") {
   CHECK(firsts.size() > 3);
 }
 
-TEST_CASE("guard_fill shows what nobody wrote", "[unit][host_guards]") {
+TEST_CASE("a fill shows what nobody wrote", "[unit][host_guards]") {
   Config config = guarding();
-  config.guard_fill = true;
+  config.guard.fill = true;
   PinnedBed bed({}, config);
   const auto* const buffer = static_cast<const unsigned char*>(bed.host(1000));
   CHECK(buffer[0] == 255);

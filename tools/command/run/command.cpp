@@ -79,7 +79,7 @@ void check_conf(const RunOptions& options) {
   require_place("record", config.record);
   require_place("snapshot", config.snapshot);
   require_place("log_file", config.log_file);
-  require_place("guard_report", config.guard_report);
+  if (config.guard_report != "-") require_place("guard_report", config.guard_report);
   require_folder("sleep_dir", config.sleep_dir);
   if (!config.snapshot.empty()) (void)snapshot::form_of(config.snapshot);  // throws
   const bool checks = options.check_memory || options.check_streams;
@@ -103,10 +103,9 @@ std::string given_conf(const RunOptions& options,
                        const std::string& record,
                        const std::string& history,
                        const std::string& findings) {
-  const char* const memory = "guard:all,guard_fill:true,guard_show:true";
   return join_conf({history.empty() ? "" : "history:200000",
-                    options.check_memory ? memory : "",
-                    options.check_streams ? "check_streams:true,guard_show:true" : "",
+                    options.check_memory ? "guard:all+fill,guard_report:-" : "",
+                    options.check_streams ? "check_streams:true,guard_report:-" : "",
                     options.conf,
                     record.empty() ? "" : "record:" + record,
                     history.empty() ? "" : "snapshot:" + history,
