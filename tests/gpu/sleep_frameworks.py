@@ -51,6 +51,23 @@ def train(count):
     print("weights", torch_digest(*model.parameters()))
 
 
+def gpt2(count):
+    import torch
+    from train_gpt2 import VOCABULARY, Gpt2, start_deterministic
+    start_deterministic(3)
+    model = Gpt2(12, 768).cuda()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    for step in rounds(count):
+        tokens = torch.randint(VOCABULARY, (8, 128 + 96 * (step % 9)), device="cuda")
+        loss = model(tokens[:, :-1], tokens[:, 1:])
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+        if step % 20 == 0:
+            print("loss", repr(loss.item()))
+    print("weights", torch_digest(*model.parameters()))
+
+
 def graph_server(count):
     """Requests that a captured graph answers."""
     import torch
@@ -150,6 +167,7 @@ PROGRAMS = {
     "torch_own_cache": (train, "torch", {}),
     "torch_no_cache": (train, "torch", NO_CACHE),
     "torch_expandable": (train, "torch", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
+    "gpt2_expandable": (gpt2, "torch", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "torch_async": (train, "torch", {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
     "torch_graph_server": (graph_server, "torch", {}),
     "transformers_generate": (generate, "transformers", {}),

@@ -96,12 +96,16 @@ class CheckStreams(Case):
         self.assertGreater(wrong, SEEDS / 8)
 
     def test_the_text_tells_what_is_wrong(self):
-        shown = self.report("free_beside_kernel", "check_streams:true,guard_report:-")[1]
+        def shown_of(name):
+            kernels = os.path.join(program.PATHS.programs, "libparameters_kernels.so")
+            return run("check_streams", name, CUSTASH_SIM_KERNELS=kernels, CUSTASH_SIM="devices=2",
+                       CUSTASH_CONF="check_streams:true,guard_report:-").stderr
+
+        shown = shown_of("free_beside_kernel")
         self.assertIn("custash: guard: a block is freed while another stream may still use it\n", shown)
         self.assertIn("custash: guard:     one on stream 0x", shown)
         self.assertRegex(shown, r"custash: guard: 1 found; the order of \d uses? was checked\n$")
-        shown = self.report("right_event", "check_streams:true,guard_report:-")[1]
-        self.assertRegex(shown, r"^custash: guard: nothing found; the order of \d uses? was checked\n$")
+        self.assertRegex(shown_of("right_event"), r"^custash: guard: nothing found; the order of \d uses? was checked\n$")
 
     def test_without_the_option_nobody_looks(self):
         kernels = os.path.join(program.PATHS.programs, "libparameters_kernels.so")
