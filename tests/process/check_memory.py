@@ -77,7 +77,7 @@ class CheckMemory(Case):
                 done = subprocess.run([PATHS.command, "run", "--lib", library, check, "--", "true"], env=program.environment(False),
                                       capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual((done.returncode, done.stderr),
-                                 (125, f"custash: libcustash-check.so, which checks memory and streams, is not beside {library}\n"))
+                                 (125, f"custash: libcustash-check.so, which checks, records and reports, is not beside {library}\n"))
 
     def test_a_right_program(self):
         said, found = self.check(RIGHT)

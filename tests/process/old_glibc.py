@@ -47,16 +47,20 @@ class OldGlibc(Case):
         copy.chmod(0o755)
         return str(copy)
 
+    def old_library(self):
+        self.old(os.path.join(os.path.dirname(PATHS.library), "libcustash-check.so"))
+        return self.old(PATHS.library)
+
     def python(self, code, library):
         preload = f"{library}:{os.path.join(PATHS.programs, 'libno_memory.so')}"
         return self.succeed(sys.executable, "-c", code, LD_PRELOAD=preload, CUSTASH_SIM="devices=1")
 
     def test_the_library_catches_what_it_throws(self):
-        for library in (PATHS.library, self.old(PATHS.library)):
+        for library in (PATHS.library, self.old_library()):
             self.assertEqual(self.python(THROWS, library), OUT_OF_MEMORY)
 
     def test_a_stack_has_the_same_frames(self):
-        said = [self.python(STACK, library) for library in (PATHS.library, self.old(PATHS.library))]
+        said = [self.python(STACK, library) for library in (PATHS.library, self.old_library())]
         frames = [[line for line in text.splitlines() if "ffi" in line or "ctypes" in line] for text in said]
         self.assertGreater(len(frames[0]), 2, said[0])
         self.assertEqual(*frames)
