@@ -61,7 +61,7 @@ def parts(build, out):
     traces = sorted(glob.glob(f"{ROOT}/tests/traces/*.trace*"))
     return {
         "programs": (400, [script("gpu/run_all.py", "--build", build, "--quick", "--json", f"{out}/programs.json")]),
-        "conformance": (500, conformance()),
+        "conformance": (580, conformance()),
         "conformance_plain": (150, conformance("--conf", "backing:driver")[:1]),
         "conformance_pools": (300, conformance("--conf", "pools:default", "--only", "contexts", "memory", "pools", "streams")),
         "conformance_reports": (550, conformance("--reports", "memory") + conformance("--reports", "streams")),
