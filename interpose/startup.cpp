@@ -47,6 +47,7 @@
 #include <string>
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -58,14 +59,14 @@ constexpr service::Verb kVerbs[] = {
     {"bye", ipc::leave, true},  // importers' four
     {"deep_trim", sleep_verbs::deep_trim},
     {"give", neighbours::give, true},
-    {"history", snapshot::answer_history},
-    {"leaks", snapshot::answer_leaks},
+    {"history", snapshot::answer_history, false, snapshot::prepare},
+    {"leaks", snapshot::answer_leaks, false, snapshot::prepare},
     {"live", live::answer},
     {"pages", ipc::pages, true},
     {"ping", service::ping, true},
     {"share", ipc::share, true},
     {"sleep", sleep_verbs::sleep},
-    {"snapshot", snapshot::answer},
+    {"snapshot", snapshot::answer, false, snapshot::prepare},
     {"stat", live::answer_statistics},
     {"trim", service::trim},
     {"unshare", ipc::unshare, true},
@@ -188,6 +189,16 @@ bool wants_reports(const Config& config) {
          config.detailed_stats || config.summary;
 }
 
+// A signal that nobody handles would end the program.
+void ignore(int number) {
+  struct sigaction action {};
+
+  if (number == 0 || sigaction(number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL)
+    return;
+  action.sa_handler = SIG_IGN;
+  (void)sigaction(number, &action, nullptr);
+}
+
 // Without the library the program runs, and nothing is reported. Null where no option asks.
 const ReportLibrary* open_reports(const Config& config) {
   if (!wants_reports(config)) return nullptr;
@@ -195,6 +206,7 @@ const ReportLibrary* open_reports(const Config& config) {
   const ReportLibrary* const reports = open_report_library(&why);
   if (reports == nullptr) {
     say("custash: " + why + "; nothing is recorded or reported");
+    ignore(static_cast<int>(config.snapshot_signal));
   } else if (!config.record.empty() && !reports->record(config.record, say, &why)) {
     say("custash: record:" + config.record + ": " + why + "; nothing is recorded");
   }

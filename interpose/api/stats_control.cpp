@@ -5,6 +5,7 @@
 #include "interpose/api/control.hpp"
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/observe/report_library.hpp"
+#include "interpose/process/snapshot_form.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -59,7 +60,7 @@ custash_status_t custash_stats_text(int device, int form, char* text, size_t* si
     return CUSTASH_ERROR_INVALID_VALUE;
   }
   return with_device(device, [&](Allocator& core, int number) {
-    return control::write_text(device_stats::as_json(core, number), text, size);
+    return control::write_text(device_stats::as_json(core, number)(), text, size);
   });
 }
 
@@ -77,8 +78,8 @@ custash_status_t custash_history_stop(void) {
 }
 
 custash_status_t custash_snapshot(const char* path) {
-  if (path == nullptr) {
-    set_last_error("a null pointer");
+  if (path == nullptr || !snapshot::form_of_ending(path)) {
+    set_last_error(path == nullptr ? "a null pointer" : snapshot::kOtherEnding);
     return CUSTASH_ERROR_INVALID_VALUE;
   }
   return with_reports([&](Allocator& core, const ReportLibrary& reports) {

@@ -3,6 +3,10 @@
 // through the table. (The static form is linked with the functions themselves.)
 #include "interpose/check/core_table.hpp"
 
+const custash::ReportLibrary* custash_open_reports(const custash::CoreTable* core) {
+  return custash::open_reports(core);
+}
+
 #define SELF(Class, ...) (const_cast<Class&>(*this) __VA_OPT__(, ) __VA_ARGS__)  // NOLINT
 #define FUNCTION(id, result, name, params, how, args) \
   auto custash::name params how->result {             \

@@ -25,6 +25,7 @@
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/snapshot_form.hpp"
 #include "interpose/real/entry_points.hpp"
 #include "pinned/host_cache.hpp"
 #include "pinned/host_reclaim.hpp"
@@ -52,7 +53,7 @@ inline void prepare_unwinder() {
   (void)_Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
 }
 
-// Exported by libcustash-check.so under these names.
+// libcustash-check.so exports these names; with custash linked in, open_reports() is called.
 using OpenChecks = const CheckLibrary*(const CoreTable* core);
 using OpenReports = const ReportLibrary*(const CoreTable* core);
 inline constexpr const char* kOpenChecks = "custash_open_checks";
@@ -65,3 +66,9 @@ inline const CoreTable* core_table = nullptr;
 
 extern "C" __attribute__((visibility("default"))) custash::OpenChecks custash_open_checks;
 extern "C" __attribute__((visibility("default"))) custash::OpenReports custash_open_reports;
+
+namespace custash {
+
+OpenReports open_reports;
+
+}  // namespace custash

@@ -5,10 +5,10 @@
 #include "interpose/history/leak_text.hpp"
 #include "interpose/history/record.hpp"
 #include "interpose/history/snapshot.hpp"
-#include "interpose/history/snapshot_form.hpp"
 #include "interpose/history/symbols.hpp"
 #include "interpose/observe/report_library.hpp"
 #include "interpose/process/json.hpp"
+#include "interpose/process/snapshot_form.hpp"
 #include "interpose/reports/dumps.hpp"
 #include "interpose/reports/launcher.hpp"
 
@@ -41,8 +41,11 @@ custash_status_t write_snapshot(Allocator& core, const char* path, std::string* 
   return CUSTASH_SUCCESS;
 }
 
-std::string snapshot_json(Allocator& core, history::Events events) {
-  return snapshot::as_json(snapshot::take(core, events));
+std::function<std::string()> snapshot_json(Allocator& core, history::Events events) {
+  return [now = snapshot::take(core, events)]() mutable {
+    snapshot::add_names(&now);
+    return snapshot::as_json(now);
+  };
 }
 
 // By the calling library, where history or stats:detailed records callers.
@@ -103,10 +106,11 @@ constexpr ReportLibrary kLibrary{
 };
 
 }  // namespace
-}  // namespace custash
 
-const custash::ReportLibrary* custash_open_reports(const custash::CoreTable* core) {
-  custash::prepare_unwinder();
-  custash::core_table = core;
-  return &custash::kLibrary;
+const ReportLibrary* open_reports(const CoreTable* core) {
+  prepare_unwinder();
+  core_table = core;
+  return &kLibrary;
 }
+
+}  // namespace custash

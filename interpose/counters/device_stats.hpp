@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +48,8 @@ std::int64_t number(const custash_device_stats_t& stats, const NumberMember& mem
 // ("allocated_bytes.all.current", value) …
 std::vector<std::pair<std::string, std::int64_t>> flatten(const custash_device_stats_t& stats);
 
-// All numbers of the device; `custash stat` makes its other forms of it.
-std::string as_json(Allocator& core, int device);
+// Reads all numbers of the device, and returns what makes JSON of them: the names of callers
+// take the loader's lock. `custash stat` makes its other forms of it.
+std::function<std::string()> as_json(Allocator& core, int device);
 
 }  // namespace custash::device_stats

@@ -110,7 +110,7 @@ void write_no_callers(JsonWriter& json) {
 
 }  // namespace
 
-std::string as_json(Allocator& core, int device) {
+std::function<std::string()> as_json(Allocator& core, int device) {
   Inventory held;
   const custash_device_stats_t stats = read(core, device, &held);
   JsonWriter json;
@@ -124,14 +124,15 @@ std::string as_json(Allocator& core, int device) {
   write_driver_calls(json);
   passed::write_passed(json, passed::table().read());
   write_check_streams(json);
-  const ReportLibrary* const reports = report_library();
-  if (reports == nullptr) {
-    write_no_callers(json);
-  } else {
-    reports->write_callers(json, device);
-  }
-  json.close('}');
-  return json.take();
+  return [json, device]() mutable {
+    if (const ReportLibrary* const reports = report_library()) {
+      reports->write_callers(json, device);
+    } else {
+      write_no_callers(json);
+    }
+    json.close('}');
+    return json.take();
+  };
 }
 
 }  // namespace custash::device_stats

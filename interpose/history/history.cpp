@@ -20,6 +20,20 @@ constinit std::atomic<bool> keeps_events{false};
 constinit std::atomic<bool> is_on{false};
 // The program's malloc may use CUDA, and the tracker uses malloc.
 constinit thread_local bool inside = false;
+
+class Inside {
+ public:
+  Inside() : before_(inside) { inside = true; }
+
+  ~Inside() { inside = before_; }
+
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  bool before_;
+};
+
 // Python may allocate and free while custash reads its lines. Such an allocation has no call
 // site.
 constinit thread_local bool taking = false;
@@ -203,6 +217,7 @@ constexpr observe::Observer kObserver{.before = before, .after = after};
 
 bool start(std::size_t events, unsigned depth) noexcept {
   try {
+    const Inside here;
     ledger::Book& book = ledger::make_book(nullptr);
     const RankedLock guard(book.mutex);
     if (tracker == nullptr) tracker = new Tracker(book);
@@ -265,6 +280,7 @@ Reading read(Events events) {
   ledger::Book* const book = ledger::book();
   Reading out;
   if (book != nullptr) {
+    const Inside here;  // the program's malloc may use CUDA
     const RankedLock guard(book->mutex);
     if (tracker != nullptr) out = ledger::reading_of(ledger::copy_of(*book, events));
   }

@@ -15,7 +15,7 @@
 
 namespace custash::stacks {
 
-inline constexpr unsigned kOwnFrames = 12;  // between a hook and capture()
+inline constexpr unsigned kOwnFrames = 16;  // between a hook and capture()
 inline constexpr unsigned kMostWords = kMostDepth + kOwnFrames;
 
 // [0] is an address in capture() itself.

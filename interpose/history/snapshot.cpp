@@ -4,10 +4,10 @@
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/history/ledger_book.hpp"
-#include "interpose/history/snapshot_form.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/output_text.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/snapshot_form.hpp"
 
 #include <cstdio>
 
@@ -43,11 +43,14 @@ Snapshot take(Allocator& core, history::Events events) {
   out.host_stats = process::pinned().stats().flatten();
   out.passed = passed::table().read();
   out.time = ledger::clock_now();
-  Symbols symbols = symbols_here();
-  for (const auto& stack : out.history.stacks)
-    out.stacks.push_back(symbols.frames_of(stack));
-  out.frames = symbols.frames();
   return out;
+}
+
+void add_names(Snapshot* snapshot) {
+  Symbols symbols = symbols_here();
+  for (const auto& stack : snapshot->history.stacks)
+    snapshot->stacks.push_back(symbols.frames_of(stack));
+  snapshot->frames = symbols.frames();
 }
 
 bool write(Allocator& core,
@@ -59,7 +62,9 @@ bool write(Allocator& core,
     *why = kOtherEnding;
     return false;
   }
-  const std::string text = as_json(take(core));
+  Snapshot now = take(core);
+  add_names(&now);
+  const std::string text = as_json(now);
   *wrote = json_path(path);
   if (existing == Existing::Keep)
     return output::write_beside_others(wrote, text, getpid(), why);

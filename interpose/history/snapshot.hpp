@@ -47,8 +47,11 @@ struct Snapshot {
   std::vector<std::vector<Symbols::Id>> stacks;  // for each of history.stacks, of `frames`
 };
 
-// Without events it has no segments either, only counters and call sites.
+// Without events it has no segments either, only counters and call sites. No frames yet.
 Snapshot take(Allocator& core, history::Events events = history::Events::With);
+
+// The frames of its stacks. Takes the loader's lock.
+void add_names(Snapshot* snapshot);
 
 std::string command_line();
 

@@ -7,6 +7,7 @@
 #include "interpose/observe/observe.hpp"
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 namespace custash {
@@ -71,8 +72,9 @@ struct ReportLibrary {
 
   // Writes a snapshot. `message`: the reason of an error, or what the user should know.
   custash_status_t (*snapshot)(Allocator& core, const char* path, std::string* message);
-  // As JSON. Without events: the counters and call sites alone.
-  std::string (*snapshot_json)(Allocator& core, history::Events events);
+  // Takes one, and returns what makes JSON of it, with the names of the functions. Without
+  // events: the counters and call sites alone.
+  std::function<std::string()> (*snapshot_json)(Allocator& core, history::Events events);
   std::string (*leaks_text)(Allocator& core);
   // Members "callers" and "lifetimes_up_to_ns".
   void (*write_callers)(JsonWriter& json, int device);

@@ -70,17 +70,27 @@ void* open_in(const std::string& folder) {
 void* find_check_library(const char* function, std::string* why) {
   const std::string folder = own_folder();
   void* library = open_in(folder);
-  const char* const said = library == nullptr ? dlerror() : nullptr;
-  *why = said != nullptr ? said : folder + "libcustash-check.so is no library of custash";
+  if (const char* const said = dlerror()) *why = said;
   Dl_info here{};
   if (library == nullptr &&
       dladdr(reinterpret_cast<const void*>(&custash_version), &here) != 0) {
     const std::string_view name = here.dli_fname;  // perhaps a link in another folder
     library = open_in(std::string(name.substr(0, name.rfind('/') + 1)));
+    if (const char* const said = dlerror()) *why = said;
   }
-  void* const found = library == nullptr ? nullptr : real_dlsym()(library, function);
-  if (found == nullptr) dlerror();  // the program does not see it
-  return found;
+  if (library == nullptr) {
+    if (why->empty()) *why = "libcustash-check.so is not found";
+    return nullptr;
+  }
+  void* const found = real_dlsym()(library, function);
+  if (found != nullptr) return found;
+  dlerror();  // the program does not see it
+  const bool is_older = real_dlsym()(library, "custash_open_checks") != nullptr;
+  *why = is_older ? "libcustash-check is of another build of custash"
+                  : "libcustash-check.so is no library of custash";
+  dlerror();
+  dlclose(library);
+  return nullptr;
 }
 
 }  // namespace custash

@@ -13,9 +13,13 @@ extern "C" __attribute__((weak)) void* ___dlsym(void* handle, const char* name);
 
 // libcustash-check.a's, if the program is linked with it.
 extern "C" __attribute__((weak)) void custash_open_checks();  // NOLINT
-extern "C" void custash_open_reports();                       // NOLINT
 
 namespace custash {
+
+// Hidden, so that a shared library with custash in it gets its own.
+struct CoreTable;
+struct ReportLibrary;
+const ReportLibrary* open_reports(const CoreTable* core);
 
 Dlsym* next_dlsym() noexcept {
   if (___dlsym != nullptr) return ___dlsym;
@@ -33,7 +37,7 @@ bool stands_in_front() noexcept {
 
 void* find_check_library(const char* function, std::string* why) {
   if (std::string_view(function) == "custash_open_reports")
-    return reinterpret_cast<void*>(custash_open_reports);
+    return reinterpret_cast<void*>(open_reports);
   if (custash_open_checks == nullptr)
     *why = "the program is not linked with libcustash-check.a";
   return reinterpret_cast<void*>(custash_open_checks);

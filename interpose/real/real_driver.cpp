@@ -7,6 +7,9 @@
 #include "interpose/real/loaded.hpp"
 
 #include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <optional>
 
 #include <dlfcn.h>
 
@@ -28,6 +31,26 @@ constinit std::array<std::atomic<void*>, kEntryCount> given{};
 constinit std::array<std::atomic<unsigned short>, kSlots> slots{};
 constinit std::atomic<void*> library{nullptr};
 constinit std::atomic<bool> filled{false};
+
+// What the service's thread calls and no wrapper stands before. Found with the entries: while
+// the end of a context waits for this thread, another thread may hold the loader's lock.
+constexpr const char* kServiceNames[] = {"cuDeviceGetDefaultMemPool",
+                                         "cuDeviceGetGraphMemAttribute",
+                                         "cuDeviceGetPCIBusId",
+                                         "cuDeviceGetUuid",
+                                         "cuDeviceGetUuid_v2"};
+constinit std::array<std::atomic<void*>, std::size(kServiceNames)> of_service{};
+
+// In the table, or null: whether the driver has such a function is to be asked.
+std::optional<void*> found_at_start(const char* name) {
+  if (!filled.load(std::memory_order_acquire)) return std::nullopt;
+  for (std::size_t i = 0; i < kEntryCount; ++i)
+    if (std::strcmp(kEntryNames[i], name) == 0) return given[i].load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < of_service.size(); ++i)
+    if (std::strcmp(kServiceNames[i], name) == 0)
+      return of_service[i].load(std::memory_order_relaxed);
+  return std::nullopt;
+}
 
 void* wrapper(std::size_t entry) {
   static void* const wrappers[] = {
@@ -115,6 +138,8 @@ bool fill(Open how) {
     void* const address = given[i].load(std::memory_order_relaxed);
     if (address != nullptr) insert(address, i);
   }
+  for (std::size_t i = 0; i < of_service.size(); ++i)
+    of_service[i].store(real_dlsym()(handle, kServiceNames[i]));
   dlerror();  // a driver older than an entry of ours leaves a message that is not the program's
   filled.store(true, std::memory_order_release);
   return true;
@@ -133,6 +158,7 @@ void replace(Entry entry, void* by) noexcept {
 }
 
 void* symbol(const char* name) noexcept {
+  if (const auto found = found_at_start(name)) return *found;
   void* const handle = open_library(Open::Now);
   if (handle == nullptr) return nullptr;
   void* const address = real_dlsym()(handle, name);

@@ -6,12 +6,12 @@
 #include "interpose/history/history.hpp"
 #include "interpose/history/leak_text.hpp"
 #include "interpose/history/snapshot.hpp"
-#include "interpose/history/snapshot_form.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/output_text.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/quietly.hpp"
+#include "interpose/process/snapshot_form.hpp"
 #include "interpose/reports/launcher.hpp"
 #include "interpose/reports/summary.hpp"
 

@@ -221,9 +221,16 @@ void answer_statistics(Allocator& core,
     answer->text = known ? "no such device" : "unknown form";
     return;
   }
+  std::vector<std::function<std::string()>> texts;
   for (int device = 0; device < devices; ++device)
     if (wanted < 0 ? is_used(core, device) : device == wanted)
-      answer->text += device_stats::as_json(core, device) + "\n";
+      texts.push_back(device_stats::as_json(core, device));
+  answer->text_later = [texts] {
+    std::string text;
+    for (const auto& each : texts)
+      text += each() + "\n";
+    return text;
+  };
 }
 
 void close() noexcept {

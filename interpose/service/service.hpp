@@ -9,6 +9,7 @@
 #include "interpose/process/service_wire.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ struct Answer {
   ReplyStatus status = ReplyStatus::Done;
   std::string text;        // any bytes
   std::vector<int> files;  // at most kMaxFiles; sent and closed
+  // Makes the text once other threads may end contexts again: looking up names takes the
+  // loader's lock, which such a thread may hold. Empty: the text is there.
+  std::function<std::string()> text_later;
 };
 
 // What a verb does, on the service's thread, with no context current and no lock held, while no
@@ -38,6 +42,8 @@ struct Verb {
   std::string_view name;
   Run* run;
   bool for_peers = false;  // answered with control:false, too
+  // What takes the loader's lock comes before it runs. False, with the reason: it does not run.
+  bool (*prepare)(std::string* why) = nullptr;
 };
 
 // Called once, before the service can start: its verbs, and the function that releases what a

@@ -98,6 +98,20 @@ bool receive_request(int fd, std::string* out, bool* nothing) {
   return true;
 }
 
+void run(const Verb& verb, Session& session, std::string_view arguments, Answer* answer) {
+  // In this order, because exit hides the core first and then checks whether a verb runs.
+  VerbScope scope;
+  Allocator* const core = scope.enter() ? process::core() : nullptr;
+  if (core == nullptr) {
+    answer->status = ReplyStatus::NotNow;
+  } else if (!verb.for_peers && !core->config().control) {
+    answer->status = ReplyStatus::Refused;
+    answer->text = "it has the option control:false";
+  } else {
+    verb.run(*core, session, arguments, answer);
+  }
+}
+
 Answer answer_to(Session& session, std::string_view request) {
   Answer answer;
   const std::size_t blank = std::min(request.find(' '), request.size());
@@ -111,20 +125,13 @@ Answer answer_to(Session& session, std::string_view request) {
     answer.status = ReplyStatus::UnknownVerb;
     return answer;
   }
-  // In this order, because exit hides the core first and then checks whether a verb runs.
-  VerbScope scope;
-  Allocator* const core = scope.enter() ? process::core() : nullptr;
-  if (core == nullptr) {
-    answer.status = ReplyStatus::NotNow;
-    return answer;
-  }
-  if (!verb->for_peers && !core->config().control) {
-    answer.status = ReplyStatus::Refused;
-    answer.text = "it has the option control:false";
-    return answer;
-  }
   try {
-    verb->run(*core, session, arguments, &answer);
+    if (verb->prepare != nullptr && !verb->prepare(&answer.text)) {
+      answer.status = ReplyStatus::Refused;
+      return answer;
+    }
+    run(*verb, session, arguments, &answer);
+    if (answer.text_later) answer.text = answer.text_later();
   } catch (...) {  // no memory, and nothing half done: verbs see to that
     answer.status = ReplyStatus::NotNow;
     answer.text.clear();

@@ -22,14 +22,11 @@ void refuse(service::Answer* answer, const char* why) {
   answer->text = why;
 }
 
-// Null, and the answer is the reason, where there is no such library.
-const ReportLibrary* reports_for(service::Answer* answer) {
-  const ReportLibrary* const reports = open_report_library(&answer->text);
-  if (reports == nullptr) answer->status = service::ReplyStatus::Refused;
-  return reports;
-}
-
 }  // namespace
+
+bool prepare(std::string* why) {
+  return open_report_library(why) != nullptr;
+}
 
 void answer(Allocator& core,
             service::Session&,
@@ -37,8 +34,7 @@ void answer(Allocator& core,
             service::Answer* answer) {
   if (arguments != "json")
     return refuse(answer, "unknown form: the command makes all but json");
-  if (const ReportLibrary* const reports = reports_for(answer))
-    answer->text = reports->snapshot_json(core, history::Events::With);
+  answer->text_later = report_library()->snapshot_json(core, history::Events::With);
 }
 
 void answer_history(Allocator&,
@@ -47,15 +43,11 @@ void answer_history(Allocator&,
                     service::Answer* answer) {
   std::size_t events = 0;
   unsigned depth = 0;
-  if (arguments == "off") {
-    if (const ReportLibrary* const reports = report_library()) reports->stop_history();
-    return;
-  }
+  if (arguments == "off") return report_library()->stop_history();
   if (!take_number(&arguments, &events) || !take_number(&arguments, &depth) ||
       !arguments.empty())
     return refuse(answer, "two numbers are needed, of events and of callers");
-  const ReportLibrary* const reports = reports_for(answer);
-  if (reports != nullptr && !reports->start_history(events, depth))
+  if (!report_library()->start_history(events, depth))
     answer->status = service::ReplyStatus::Refused;
 }
 
@@ -63,8 +55,7 @@ void answer_leaks(Allocator& core,
                   service::Session&,
                   std::string_view,
                   service::Answer* answer) {
-  if (const ReportLibrary* const reports = reports_for(answer))
-    answer->text = reports->snapshot_json(core, history::Events::Without);
+  answer->text_later = report_library()->snapshot_json(core, history::Events::Without);
 }
 
 }  // namespace custash::snapshot

@@ -38,7 +38,10 @@ Run trim;
 // Over history and snapshots.
 namespace custash::snapshot {
 
-// "snapshot FORM", FORM html, json, pickle or trace: the whole text of it.
+// Before each of these: opens the library that has them.
+bool prepare(std::string* why);
+
+// "snapshot json": the whole text of it.
 service::Run answer;
 
 // "history EVENTS DEPTH" switches it on, "history off" off.

@@ -96,6 +96,8 @@ def conf():
         changed = {line.split()[0] for line in run("run", "--print-conf", check).stdout.splitlines() if line not in plain}
         if changed != means:
             problems.append(f"{check} means {changed}")
+    fails("--conf guard_report: with a check, write --json a.json", "run", "--check-memory", "--conf", "guard_report:a.json", "--", "true",
+          code=125)
     fails("--json needs --check-memory or --check-streams", "run", "--json", "found.json", "--", "true", code=125)
 
 

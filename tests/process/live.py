@@ -139,6 +139,35 @@ class Top(Live):
             self.assertNotIn(os.getpid(), seen)
 
 
+class LoaderLock(Live):
+    """A library's constructor ends a context: no verb may run then, and none may wait for the loader."""
+
+    def loading(self, milliseconds, conf):
+        library = os.path.join(PATHS.programs, "libends_while_loading.so")
+        program.must_load_the_library(sys.executable)
+        return subprocess.Popen([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library], text=True,
+                                stdout=subprocess.PIPE, env=program.environment(True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1",
+                                                                                CUSTASH_TEST_NAP=str(milliseconds)))
+
+    def test_the_first_look(self):
+        for nap in (0, 1, 300):
+            with self.subTest(nap):
+                self.assertEqual(self.loading(nap, "").communicate(timeout=30)[0], "0\n")
+
+    def test_requests(self):
+        for conf in ("", "history:100"):
+            for words in (("snapshot",), ("leaks",), ("snapshot", "--history"), ("stat",), ("trim",)):
+                with self.subTest(words, conf=conf):
+                    process = self.loading(1200, conf)
+                    until = time.monotonic() + 20
+                    while not services(process.pid) and time.monotonic() < until:
+                        time.sleep(0.01)
+                    asked = subprocess.Popen([PATHS.command, *words, str(process.pid), *(("-o", "/dev/null") if words == ("snapshot",) else ())],
+                                             env=program.environment(False), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                    self.assertEqual(process.communicate(timeout=30)[0], "0\n")
+                    asked.communicate(timeout=30)
+
+
 class Pages(Live):
     def test_private_and_gone_at_exit(self):
         with Actor() as actor:

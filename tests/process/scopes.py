@@ -2,6 +2,7 @@
 """Libraries that the loader keeps to themselves, and other libraries that hook the same calls."""
 import os
 import re
+import tempfile
 
 import program
 from program import PATHS, Case, notes, run, said
@@ -74,8 +75,9 @@ class Hooks(Case):
                 self.assertEqual(err, "malloc used CUDA often, refused 0\n")
 
     def test_a_malloc_that_uses_cuda_while_history_is_on(self):
-        for err in self.beside("malloc_cuda", conf="history:1000"):
-            self.assertEqual(err, "malloc used CUDA often, refused 0\n")
+        with tempfile.TemporaryDirectory() as folder:
+            for err in self.beside("malloc_cuda", conf=f"history:1000,snapshot:{folder}/%p.json"):
+                self.assertEqual(err, "malloc used CUDA often, refused 0\n")
 
 
 program.main()

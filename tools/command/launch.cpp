@@ -146,7 +146,7 @@ std::string find_library(std::string_view given, std::vector<std::string>* tried
 std::string check_library_of(const std::string& library) {
   std::string found =
       absolute(library.substr(0, library.rfind('/') + 1) + "libcustash-check.so");
-  return shows(Contents(found).text(), "custash_open_checks") ? found : "";
+  return shows(Contents(found).text(), "custash_open_reports") ? found : "";
 }
 
 void require_check_library(const std::string& library) {

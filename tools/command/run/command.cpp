@@ -85,6 +85,9 @@ void check_conf(const RunOptions& options) {
   const bool checks = options.check_memory || options.check_streams;
   if (!options.json.empty() && !checks)
     throw std::runtime_error("--json needs --check-memory or --check-streams");
+  if (checks && !config.guard_report.empty() && config.guard_report != "-")
+    throw std::runtime_error("--conf guard_report: with a check, write --json " +
+                             config.guard_report);
   for (const auto& [name, given] : {std::pair{"--error-exitcode", options.error_code != 0},
                                     std::pair{"--suppressions", !options.suppressions.empty()}})
     if (given && !checks && !options.leaks)

@@ -2,8 +2,8 @@
 // The subcommands over snapshots: report, diff, leaks, snapshot.
 #pragma once
 
-#include "interpose/history/snapshot_form.hpp"
 #include "interpose/process/output_kind.hpp"
+#include "interpose/process/snapshot_form.hpp"
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "interpose/history/frame.hpp"
-#include "interpose/history/snapshot_form.hpp"
+#include "interpose/process/snapshot_form.hpp"
 #include "tools/command/snapshot/read.hpp"
 
 #include <string>

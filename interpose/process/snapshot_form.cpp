@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/history/snapshot_form.hpp"
+#include "interpose/process/snapshot_form.hpp"
 
 #include <string_view>
 #include <utility>
