@@ -145,9 +145,12 @@ class LoaderLock(Live):
     def loading(self, milliseconds, conf):
         library = os.path.join(PATHS.programs, "libends_while_loading.so")
         program.must_load_the_library(sys.executable)
-        return subprocess.Popen([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library], text=True,
-                                stdout=subprocess.PIPE, env=program.environment(True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1",
-                                                                                CUSTASH_TEST_NAP=str(milliseconds)))
+        process = subprocess.Popen([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library], text=True,
+                                   stdout=subprocess.PIPE, env=program.environment(True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1",
+                                                                                   CUSTASH_TEST_NAP=str(milliseconds)))
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        return process
 
     def test_the_first_look(self):
         for nap in (0, 1, 300):
