@@ -42,7 +42,8 @@ struct Verb {
   std::string_view name;
   Run* run;
   bool for_peers = false;  // answered with control:false, too
-  // What takes the loader's lock comes before it runs. False, with the reason: it does not run.
+  // Before it runs, and outside of what the end of a context waits for: it may take the
+  // loader's lock. False, with the reason: refused.
   bool (*prepare)(std::string* why) = nullptr;
 };
 

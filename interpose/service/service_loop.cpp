@@ -98,15 +98,27 @@ bool receive_request(int fd, std::string* out, bool* nothing) {
   return true;
 }
 
+// Whether the process answers, and whom. What takes the loader's lock comes before the verb.
+bool prepare(const Verb& verb, Answer* answer) {
+  const Allocator* const core = process::running();
+  answer->status = ReplyStatus::NotNow;
+  if (core == nullptr) return false;
+  answer->status = ReplyStatus::Refused;
+  if (!verb.for_peers && !core->config().control) {
+    answer->text = "it has the option control:false";
+    return false;
+  }
+  if (verb.prepare != nullptr && !verb.prepare(&answer->text)) return false;
+  answer->status = ReplyStatus::Done;
+  return true;
+}
+
 void run(const Verb& verb, Session& session, std::string_view arguments, Answer* answer) {
   // In this order, because exit hides the core first and then checks whether a verb runs.
   VerbScope scope;
   Allocator* const core = scope.enter() ? process::core() : nullptr;
   if (core == nullptr) {
     answer->status = ReplyStatus::NotNow;
-  } else if (!verb.for_peers && !core->config().control) {
-    answer->status = ReplyStatus::Refused;
-    answer->text = "it has the option control:false";
   } else {
     verb.run(*core, session, arguments, answer);
   }
@@ -126,11 +138,7 @@ Answer answer_to(Session& session, std::string_view request) {
     return answer;
   }
   try {
-    if (verb->prepare != nullptr && !verb->prepare(&answer.text)) {
-      answer.status = ReplyStatus::Refused;
-      return answer;
-    }
-    run(*verb, session, arguments, &answer);
+    if (prepare(*verb, &answer)) run(*verb, session, arguments, &answer);
     if (answer.text_later) answer.text = answer.text_later();
   } catch (...) {  // no memory, and nothing half done: verbs see to that
     answer.status = ReplyStatus::NotNow;

@@ -81,9 +81,11 @@ class WhenItIsThere(Case):
         with Actor(CUSTASH_CONF="control:off") as actor:
             actor.ok("alloc 1000")
             with connect(only_service(actor)) as link:
-                for request in ("trim all", "stat", "sleep -1 0", "wake", "deep_trim -1 0"):
+                for request in ("trim all", "stat", "sleep -1 0", "wake", "deep_trim -1 0", "snapshot json", "leaks", "history 10 4"):
                     self.assertEqual(ask(link, request), (REFUSED, "it has the option control:false"))
                 self.assertEqual(ask(link, "ping")[0], DONE)
+            with open(f"/proc/{actor.pid}/maps", encoding="utf-8") as file:
+                self.assertNotIn("libcustash-check", file.read())
 
     def test_on_plain_driver_memory_too(self):
         with Actor(CUSTASH_CONF="backing:driver") as actor:
