@@ -34,21 +34,29 @@ def rounds(count):
         time.sleep(0.01)
 
 
-def train(count):
+def learn(count, model, loss_of):
     import torch
-    torch.manual_seed(3)
-    torch.use_deterministic_algorithms(True)
-    model = torch.nn.Sequential(torch.nn.Linear(1024, 8192), torch.nn.GELU(), torch.nn.Linear(8192, 1024)).cuda()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for step in rounds(count):
-        x = torch.randn(64 + 37 * (step % 7), 1024, device="cuda")
-        loss = (model(x) - x.roll(step, 1)).square().mean()
+        loss = loss_of(step)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()
         if step % 20 == 0:
             print("loss", repr(loss.item()))
     print("weights", torch_digest(*model.parameters()))
+
+
+def train(count):
+    import torch
+    torch.manual_seed(3)
+    torch.use_deterministic_algorithms(True)
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 8192), torch.nn.GELU(), torch.nn.Linear(8192, 1024)).cuda()
+
+    def loss_of(step):
+        x = torch.randn(64 + 37 * (step % 7), 1024, device="cuda")
+        return (model(x) - x.roll(step, 1)).square().mean()
+    learn(count, model, loss_of)
 
 
 def gpt2(count):
@@ -56,16 +64,11 @@ def gpt2(count):
     from train_gpt2 import VOCABULARY, Gpt2, start_deterministic
     start_deterministic(3)
     model = Gpt2(12, 768).cuda()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    for step in rounds(count):
+
+    def loss_of(step):
         tokens = torch.randint(VOCABULARY, (8, 128 + 96 * (step % 9)), device="cuda")
-        loss = model(tokens[:, :-1], tokens[:, 1:])
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
-        if step % 20 == 0:
-            print("loss", repr(loss.item()))
-    print("weights", torch_digest(*model.parameters()))
+        return model(tokens[:, :-1], tokens[:, 1:])
+    learn(count, model, loss_of)
 
 
 def graph_server(count):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """libcustash-check.so: it must lie beside libcustash.so, of the same build, and is opened only when it is needed. Without it a
-program runs as usual, and is told that nothing was checked or reported. Programs with custash linked in need
+program runs as usual, and one line says that nothing was checked or reported. Programs with custash linked in need
 libcustash-check.a for the checks."""
 import mmap
 import os
