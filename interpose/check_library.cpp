@@ -44,7 +44,7 @@ std::string open_check_library() {
 
 const ReportLibrary* open_report_library(std::string* why) {
   if (report_library() == nullptr)
-    if (const ReportLibrary* const library = open<ReportLibrary>(kOpenReports, why))
+    if (const auto* const library = open<ReportLibrary>(kOpenReports, why))
       report_library_in_use.store(library, std::memory_order_release);
   return report_library();
 }
