@@ -23,6 +23,7 @@ class CopyStream {
 
   // Returns when all work on it is over.
   Status wait() {
+    if (stream_ == nullptr) return {};
     if (copied_ == nullptr) {
       const Status made = driver_.event_create(&copied_, CU_EVENT_DISABLE_TIMING);
       if (!made.ok()) {

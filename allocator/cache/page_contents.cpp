@@ -132,21 +132,46 @@ Bytes PageContents::in_file() const {
   return sum;
 }
 
-// each(part, address, offset in the chunk, bytes) for what the parts have in the chunk.
-template <typename Each>
-Status PageContents::each_part(const SavedChunk& chunk, Each each) const {
+// each(address, offset in the chunk, bytes) for what the parts that are `taken` have in the
+// chunk, those side by side at once.
+template <typename Taken, typename Each>
+Status PageContents::each_run(const SavedChunk& chunk, Taken taken, Each each) const {
   const Bytes end = chunk.offset + chunk.bytes;
   auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const Part& before) {
     return before.offset + before.bytes <= chunk.offset;
   });
+
+  struct {
+    Address address = 0;
+    Bytes at = 0;
+    Bytes bytes = 0;
+  } run;
+
   for (; part != parts_.end() && part->offset < end; ++part) {
+    if (!taken(*part)) continue;
     const Bytes from = std::max(part->offset, chunk.offset);
-    const Bytes to = std::min(part->offset + part->bytes, end);
-    const Status status =
-        each(*part, part->address + (from - part->offset), from - chunk.offset, to - from);
+    const Bytes bytes = std::min(part->offset + part->bytes, end) - from;
+    const Address address = part->address + (from - part->offset);
+    const Bytes at = from - chunk.offset;
+    if (run.bytes != 0 && run.address + run.bytes == address && run.at + run.bytes == at) {
+      run.bytes += bytes;
+      continue;
+    }
+    const Status status = run.bytes == 0 ? Status() : each(run.address, run.at, run.bytes);
     if (!status.ok()) return status;
+    run = {address, at, bytes};
   }
-  return {};
+  return run.bytes == 0 ? Status() : each(run.address, run.at, run.bytes);
+}
+
+template <typename Taken>
+bool PageContents::any(const SavedChunk& chunk, Taken taken) const {
+  bool found = false;
+  (void)each_run(chunk, taken, [&](Address, Bytes, Bytes) -> Status {
+    found = true;
+    return {};
+  });
+  return found;
 }
 
 Status PageContents::save(HostStore& store, std::string* why) {
@@ -155,23 +180,17 @@ Status PageContents::save(HostStore& store, std::string* why) {
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
   copies_.clear();  // others go to their place
+  const auto changed = [](const Part& part) { return !part.copied; };
   (void)each_chunk_of_portion([&](const SavedChunk& chunk) {
-    bool any = false;
-    (void)each_part(chunk, [&](const Part& part, Address, Bytes, Bytes) -> Status {
-      any = any || !part.copied;
-      return {};
-    });
-    if (!any) return true;
+    if (!any(chunk, changed)) return true;
     if (!chunk.in_file() && !store.wait(*chunk.piece, why)) {
       status = CUDA_ERROR_OUT_OF_MEMORY;
       return false;
     }
     std::byte* const host = chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
-    status =
-        each_part(chunk, [&](const Part& part, Address from, Bytes at, Bytes size) -> Status {
-          if (part.copied) return {};
-          return driver_.memcpy_dtoh_async(host + at, from, size, on);
-        });
+    status = each_run(chunk, changed, [&](Address from, Bytes at, Bytes size) -> Status {
+      return driver_.memcpy_dtoh_async(host + at, from, size, on);
+    });
     if (status.ok() && chunk.in_file()) status = stream_.wait();
     if (status.ok() && chunk.in_file() &&
         !store.write(*chunk.piece, chunk.in_piece, chunk.bytes, why))
@@ -185,38 +204,38 @@ Status PageContents::save(HostStore& store, std::string* why) {
 }
 
 Status PageContents::restore(HostStore& store, const Wanted& wanted, std::string* why) {
-  const RelaxedCapture relaxed(driver_);
   CUstream const on = stream_.get();
   if (on == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   Status status;
-  for (const Part& part : of_one_value_) {
-    if (!wanted(part.sleeper)) continue;
-    status = driver_.memset_d32_async(part.address, part.digest.value, part.bytes / 4, on);
-    if (!status.ok()) break;
+  for (auto part = of_one_value_.begin(); part != of_one_value_.end();) {
+    const Part& first = *part;
+    Bytes bytes = 0;
+    for (; part != of_one_value_.end() && wanted(part->sleeper) &&
+           part->address == first.address + bytes && part->digest.value == first.digest.value;
+         ++part)
+      bytes += part->bytes;
+    if (bytes == 0)
+      ++part;
+    else
+      status = driver_.memset_d32_async(first.address, first.digest.value, bytes / 4, on);
+    if (!status.ok()) return status;
   }
-  (void)saved_.each_chunk(status.ok() ? bytes() : 0, [&](const SavedChunk& chunk) {
-    bool any = false;
-    (void)each_part(chunk, [&](const Part& part, Address, Bytes, Bytes) -> Status {
-      any = any || wanted(part.sleeper);
-      return {};
-    });
-    if (!any) return true;
+  const auto taken = [&](const Part& part) { return wanted(part.sleeper); };
+  (void)saved_.each_chunk(bytes(), [&](const SavedChunk& chunk) {
+    if (!any(chunk, taken)) return true;
     if (chunk.in_file() && !store.read(*chunk.piece, chunk.in_piece, chunk.bytes, why)) {
       status = CUDA_ERROR_OPERATING_SYSTEM;
       return false;
     }
     const std::byte* const host =
         chunk.in_file() ? store.buffer() : chunk.piece->at + chunk.in_piece;
-    status =
-        each_part(chunk, [&](const Part& part, Address to, Bytes at, Bytes size) -> Status {
-          if (!wanted(part.sleeper)) return {};
-          return driver_.memcpy_htod_async(to, host + at, size, on);
-        });
+    status = each_run(chunk, taken, [&](Address to, Bytes at, Bytes size) -> Status {
+      return driver_.memcpy_htod_async(to, host + at, size, on);
+    });
     if (status.ok() && chunk.in_file()) status = stream_.wait();  // one buffer
     return status.ok();
   });
-  const Status waited = stream_.wait();
-  return status.ok() ? waited : status;
+  return status;
 }
 
 void PageContents::woken() {

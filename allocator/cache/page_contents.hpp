@@ -63,9 +63,13 @@ class PageContents {
   [[nodiscard]] Bytes in_file() const;
   // The contents of the portion are in the store when it returns.
   Status save(HostStore& store, std::string* why);
-  // And back, those of all portions. After an error nothing is known of the pages; call it
-  // again. Sets `why` if the store cannot be read.
+  // And back, those of all portions that are wanted. They are there when wait() returns. After
+  // an error nothing is known of the pages; call it again. Sets `why` if the store cannot be
+  // read.
   Status restore(HostStore& store, const Wanted& wanted, std::string* why);
+
+  Status wait() { return stream_.wait(); }
+
   // All of it is awake. Copies stay for the next sleep, as far as the store keeps them.
   void woken();
   void clear();
@@ -79,8 +83,10 @@ class PageContents {
   void read_digests(Parts& parts);
   void find_copies(Parts& parts) const;
   void lay_out(Parts& parts);
-  template <typename Each>
-  Status each_part(const SavedChunk& chunk, Each each) const;
+  template <typename Taken, typename Each>
+  Status each_run(const SavedChunk& chunk, Taken taken, Each each) const;
+  template <typename Taken>
+  [[nodiscard]] bool any(const SavedChunk& chunk, Taken taken) const;
   template <typename Visit>
   bool each_chunk_of_portion(Visit visit) const;
 

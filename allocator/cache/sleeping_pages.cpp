@@ -218,18 +218,33 @@ void SleepingPages::claim() {
   }
 }
 
-Status SleepingPages::make() {
+// Contents come back to the first pages while the next ones are made.
+Status SleepingPages::make(HostStore& store, std::string* why) {
   const RelaxedCapture relaxed(core_.shared.driver);
   {
     CacheLock lock(core_.mutex);
     claim();
     accessors_ = core_.peers.accessors();
   }
-  for (Sleeper& each : sleepers_) {
-    if (each.page.size == 0 || each.page.handle != 0) continue;
-    if (const Status made = make(each); !made.ok()) return made;
+  for (std::size_t begin = 0; begin < sleepers_.size();) {
+    constexpr Bytes kAtOnce = 1_GiB;
+    std::size_t end = begin;
+    for (Bytes made = 0; end < sleepers_.size() && made < kAtOnce; ++end) {
+      Sleeper& each = sleepers_[end];
+      if (each.page.size == 0) continue;
+      made += each.page.size;
+      if (each.page.handle != 0) continue;
+      if (const Status status = make(each); !status.ok()) return status;
+    }
+    if (const Status given = give_access(begin, end); !given.ok()) return given;
+    const auto wanted = [&](std::size_t i) {
+      return begin <= i && i < end && sleepers_[i].page.size != 0;
+    };
+    if (const Status status = contents_.restore(store, wanted, why); !status.ok())
+      return status;
+    begin = end;
   }
-  return give_access();
+  return {};
 }
 
 // As the program made its range, and as custash makes its own pages.
@@ -248,16 +263,17 @@ Status SleepingPages::make(Sleeper& sleeper) {
 
 void SleepingPages::unmake() {
   const RelaxedCapture relaxed(core_.shared.driver);
+  contents_.wait().ignore();  // copies run yet
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.page.handle == 0) continue;
     if (core_.shared.deferred_unmaps.give_back(each.page).ok()) each.page.handle = 0;
   }
 }
 
-Status SleepingPages::give_access() {
+Status SleepingPages::give_access(std::size_t first, std::size_t last) {
   std::vector<CUdevice> devices{core_.device};
   devices.insert(devices.end(), accessors_.devices.begin(), accessors_.devices.end());
-  for (std::size_t i = 0; i < sleepers_.size();) {
+  for (std::size_t i = first; i < last;) {
     if (const MappedRange& range = sleepers_[i].range; sleepers_[i].segment == nullptr) {
       const Status status =
           sleepers_[i++].page.size == 0
@@ -271,8 +287,7 @@ Status SleepingPages::give_access() {
     Address end = begin;
     do {
       end += sleepers_[i++].page.size;
-    } while (i < sleepers_.size() && sleepers_[i].page.address == end &&
-             sleepers_[i].segment != nullptr);
+    } while (i < last && sleepers_[i].page.address == end && sleepers_[i].segment != nullptr);
     if (end == begin) continue;
     for (const CUdevice device : devices) {
       const Status status = core_.memory.give_access(
@@ -283,11 +298,9 @@ Status SleepingPages::give_access() {
   return {};
 }
 
-Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* why) {
+Status SleepingPages::wake(MappedMemory* mapped) {
   const RelaxedCapture relaxed(core_.shared.driver);
-  const auto wanted = [&](std::size_t sleeper) { return sleepers_[sleeper].page.size != 0; };
-  const Status copied = contents_.restore(store, wanted, why);
-  if (!copied.ok()) return copied;
+  if (const Status copied = contents_.wait(); !copied.ok()) return copied;
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.segment != nullptr) continue;
     if (each.range.released) core_.shared.deferred_unmaps.release(each.range.handle);
@@ -312,7 +325,7 @@ Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* 
       }
       accessors_ = core_.peers.accessors();
     }
-    if (const Status given = give_access(); !given.ok()) return given;
+    if (const Status given = give_access(0, sleepers_.size()); !given.ok()) return given;
   }
 }
 

@@ -45,12 +45,13 @@ class SleepingPages {
   // Gives the chosen pages back to the driver. Those that it refuses stay awake.
   void give_back(MappedMemory* mapped, SleepSums* sums) EXCLUDES(cache_lock);
 
-  // ---- Waking; the context is current. First all pages are made, of all contexts. After an
-  // error unmake() returns them to the driver, and waking may begin again.
-  Status make() EXCLUDES(cache_lock);
+  // ---- Waking; the context is current. First the pages of all contexts are made, and their
+  // contents begin to come back. After an error unmake() returns the pages to the driver, and
+  // waking may begin again. Sets `why` if the store cannot be read.
+  Status make(HostStore& store, std::string* why) EXCLUDES(cache_lock);
   void unmake();
-  // Brings the contents back. The pages are awake then.
-  Status wake(HostStore& store, MappedMemory* mapped, std::string* why) EXCLUDES(cache_lock);
+  // Returns when the contents are back. The pages are awake then.
+  Status wake(MappedMemory* mapped) EXCLUDES(cache_lock);
 
   [[nodiscard]] bool any() const { return bytes_.load() != 0; }
 
@@ -81,7 +82,7 @@ class SleepingPages {
   void leave(PageCut& cut) REQUIRES(cache_lock);
   void forget();
   void claim() REQUIRES(cache_lock);
-  Status give_access();
+  Status give_access(std::size_t first, std::size_t last);
 
   CacheCore& core_;
   Segments& segments_;

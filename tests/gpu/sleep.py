@@ -2,12 +2,14 @@
 """Sleep on a GPU: how fast device memory goes out and comes back, and that its contents stay.
 
   sleep.py --build build [--gib 24] [--sleeps 20] [--steps 80] [--dir FOLDER]
-           [--only pinned|pageable|file|command|deep|training]
+           [--only pinned|pageable|file|command|deep|server|training]
 
-pinned: a program fills N GiB, sleeps and is woken by its next memset, three times with pinned host memory
-(the first time cold: it makes that memory). pageable: twice with pageable memory. command: another process puts it to
+pinned: a program fills N GiB with random bytes, sleeps and is woken by its next copy, three times with pinned host memory
+(the first time cold: it makes that memory) and other bytes. pageable: twice with pageable memory. command: another process puts it to
 sleep and wakes it. file: as pageable, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep,
-and new blocks, three times over. training: GPT-2 with deterministic algorithms; two runs without sleep, others that `custash sleep` and
+and new blocks, three times over. server: 64 GiB as a model server has them (10 GiB of random weights, a cleared cache of
+54 GiB of which 4 are in use), with host memory that nothing has touched, sleep unchanged and after 1 and 4 GiB have
+changed, with --conf. training: GPT-2 with deterministic algorithms; two runs without sleep, others that `custash sleep` and
 `custash trim --deep` stop at random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch).
 NVML says what is left on the device. standstill_ms is how long the gate was closed before the program slept. Prints a line of JSON for each part. Exits with 0, with 1 where something is
 wrong, with 77 where there is no GPU.
@@ -81,48 +83,61 @@ class Cuda:
 
 
 class Blocks:
-    """Blocks of many sizes, each filled with a byte of its own, and with random bytes at its start."""
+    """Blocks of many sizes. Each holds a part of one random pattern, or zeros."""
 
-    def __init__(self, cuda, size, sizes=(4096, 300_000, 3 * MIB, 40 * MIB, 700 * MIB)):
-        self.cuda, self.all, self.sizes, self.rng = cuda, [], sizes, random.Random(1)
-        self.buffer, self.pattern = cuda.pinned(PIECE), ctypes.create_string_buffer(PIECE)
+    def __init__(self, cuda, size=0, sizes=(4096, 300_000, 3 * MIB, 40 * MIB, 700 * MIB)):
+        self.cuda, self.sizes, self.rng, self.writes = cuda, sizes, random.Random(1), 0
+        self.buffer, self.zeros = cuda.pinned(PIECE), ctypes.create_string_buffer(PIECE)
+        self.pattern = ctypes.create_string_buffer(os.urandom(2 * PIECE))
+        self.all = {}  # address: (bytes, where each piece of its contents stands here)
         self.grow(size)
+
+    def add(self, bytes_):
+        at = self.cuda.allocate(bytes_)
+        self.all[at] = (bytes_, ctypes.addressof(self.zeros))
+        return at
+
+    def write(self, blocks):
+        """Other contents."""
+        for at in blocks:
+            self.writes += 1
+            bytes_, source = self.all[at][0], ctypes.addressof(self.pattern) + self.writes * 4096 % PIECE
+            self.all[at] = (bytes_, source)
+            for offset in range(0, bytes_, PIECE):
+                ctypes.memmove(self.buffer, source, min(PIECE, bytes_ - offset))
+                self.cuda.to_device(at + offset, self.buffer, min(PIECE, bytes_ - offset))
 
     def grow(self, size):
         new = []
         while size > 0:
             bytes_ = min(size, self.rng.choice(self.sizes))
-            head = self.rng.randbytes(min(bytes_, 65536))
-            new.append((self.cuda.allocate(bytes_), bytes_, self.rng.randrange(256), head))
+            new.append(self.add(bytes_))
             size -= bytes_
-        for at, bytes_, value, head in new:
-            self.cuda.fill(at, value, bytes_)
-            self.cuda.synchronize()
-            self.cuda.to_device(at, head, len(head))
-        self.all += new
+        self.write(new)
 
     def shrink(self):
         """Frees five of six."""
-        kept = self.rng.sample(self.all, len(self.all) // 6)
-        for block in set(self.all) - set(kept):
-            self.cuda.free(block[0])
-        self.all = kept
+        kept = self.rng.sample(list(self.all), len(self.all) // 6)
+        for at in self.all.keys() - set(kept):
+            self.cuda.free(at)
+        self.all = {at: self.all[at] for at in kept}
+
+    def touch(self):
+        """A copy, which changes nothing."""
+        at, (_, source) = next(reversed(self.all.items()))
+        self.cuda.to_device(at, ctypes.c_void_p(source), 16)
 
     def wrong(self):
         """How many blocks do not hold what they held."""
         libc, wrong = ctypes.CDLL(None), 0
         libc.memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-        for at, bytes_, value, head in self.all:
-            ctypes.memset(self.pattern, value, min(bytes_, PIECE))
+        for at, (bytes_, source) in self.all.items():
             for offset in range(0, bytes_, PIECE):
                 size = min(PIECE, bytes_ - offset)
-                ctypes.memmove(self.pattern, head, len(head)) if offset == 0 else None
                 self.cuda.to_host(self.buffer, at + offset, size)
-                if libc.memcmp(self.buffer, ctypes.addressof(self.pattern), size):
+                if libc.memcmp(self.buffer, source, size):
                     wrong += 1
                     break
-                if offset == 0:
-                    ctypes.memset(self.pattern, value, len(head))
         return wrong
 
 
@@ -134,6 +149,19 @@ def cuda_or_exit():
         sys.exit(77)
 
 
+def once(cuda, touch):
+    """Sleeps and is woken by `touch`."""
+    start = time.perf_counter()
+    status = cuda.custash.custash_sleep(0)
+    out_ms = (time.perf_counter() - start) * 1000
+    reason = cuda.why() if status else ""
+    left = used_mib()
+    start = time.perf_counter()
+    touch()
+    in_ms = (time.perf_counter() - start) * 1000
+    return {"status": status, "reason": reason, "out_ms": round(out_ms), "left_mib": left, "in_ms": round(in_ms)}
+
+
 def child(gib, rounds):
     cuda = cuda_or_exit()
     context_mib = used_mib()
@@ -141,22 +169,12 @@ def child(gib, rounds):
     cuda.synchronize()
     print(json.dumps({"blocks": len(blocks.all), "context_mib": context_mib, "used_mib": used_mib()}), flush=True)
     for _ in range(rounds):
-        start = time.perf_counter()
-        status = cuda.custash.custash_sleep(0)
-        out_ms = (time.perf_counter() - start) * 1000
-        reason = cuda.why() if status else ""
-        left = used_mib()
-        start = time.perf_counter()
-        cuda.fill(blocks.all[-1][0], blocks.all[-1][2], 1)
-        touch_ms = (time.perf_counter() - start) * 1000
-        cuda.to_device(blocks.all[-1][0], blocks.all[-1][3], len(blocks.all[-1][3]))
-        print(json.dumps({"status": status, "reason": reason, "out_ms": round(out_ms), "left_mib": left,
-                          "in_ms": round(touch_ms), "used_mib": used_mib(), "wrong": blocks.wrong()}), flush=True)
+        print(json.dumps({**once(cuda, blocks.touch), "used_mib": used_mib(), "wrong": blocks.wrong()}), flush=True)
+        blocks.write(list(blocks.all))
     for line in sys.stdin:  # the parent's turn
         if line.strip() == "touch":
             start = time.perf_counter()
-            cuda.fill(blocks.all[-1][0] + len(blocks.all[-1][3]), blocks.all[-1][2], 1) if blocks.all[-1][1] > 65536 else cuda.to_device(blocks.all[-1][0], blocks.all[-1][3], len(blocks.all[-1][3]))
-            cuda.synchronize()
+            blocks.touch()
             print(json.dumps({"touch_ms": round((time.perf_counter() - start) * 1000, 1)}), flush=True)
         elif line.strip() == "check":
             print(json.dumps({"wrong": blocks.wrong()}), flush=True)
@@ -183,13 +201,36 @@ def deep_child(gib, rounds):
         status = status or cuda.custash.custash_sleep(0)
         asleep = used_mib()
         wrong.append(blocks.wrong())
-        alive = sum(block[1] for block in blocks.all)
+        alive = sum(bytes_ for bytes_, _ in blocks.all.values())
         blocks.grow(int(gib * GIB) - alive)
         wrong.append(blocks.wrong())
         print(json.dumps({"status": status, "reason": reason, "alive_mib": alive // MIB, "deep_ms": round(deep_ms),
                           **{key: value - (context_mib or 0) for key, value in
                              (("peak_mib", peak), ("trimmed_mib", trimmed), ("deep_mib", deep), ("asleep_mib", asleep))
                              if value is not None}, "wrong": sum(wrong)}), flush=True)
+    return 0
+
+
+def host_mib():
+    """Of the whole machine."""
+    with open("/proc/meminfo", encoding="utf-8") as info:
+        fields = dict(line.split(":", 1) for line in info)
+    return (int(fields["MemTotal"].split()[0]) - int(fields["MemAvailable"].split()[0])) // 1024
+
+
+def server_child():
+    """`sleep.py --server-child`, with numbers of which it takes no notice."""
+    cuda = cuda_or_exit()
+    blocks = Blocks(cuda)
+    weights, cache = ([blocks.add(PIECE) for _ in range(gib * GIB // PIECE)] for gib in (10, 54))
+    for at in cache:
+        cuda.fill(at, 0, PIECE)
+    blocks.write(weights + cache[:4 * GIB // PIECE])
+    before = host_mib()
+    for name, gib in (("first", 0), ("unchanged", 0), *(("1 GiB changed", 1), ("4 GiB changed", 4)) * 3):
+        blocks.write(cache[:gib * GIB // PIECE])
+        row = {"sleep": name, **once(cuda, blocks.touch), "host_mib": host_mib() - before}
+        print(json.dumps({**row, "wrong": blocks.wrong() if name in ("first", "4 GiB changed") else 0}), flush=True)
     return 0
 
 
@@ -235,6 +276,15 @@ def deep(args):
     print(json.dumps({"part": "deep", "gib": args.gib, "rounds": results, "exit": code}), flush=True)
     return code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results) and \
         all(each["deep_mib"] < each["trimmed_mib"] for each in results if "deep_mib" in each)
+
+
+def server(args):
+    process = start_child(args, 64, 8, args.conf, "--server-child")
+    results = [hear(process) for _ in range(8)]
+    process.stdin.close()
+    code = process.wait()
+    print(json.dumps({"part": "server", "conf": args.conf, "rounds": results, "exit": code}), flush=True)
+    return code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results)
 
 
 def sleeps(args, conf, rounds, table_mib=0):
@@ -312,6 +362,8 @@ def training(args):
 
 
 def main():
+    if sys.argv[1:2] == ["--server-child"]:
+        return server_child()
     if len(sys.argv) == 4 and sys.argv[1] in ("--child", "--deep-child"):
         return (child if sys.argv[1] == "--child" else deep_child)(float(sys.argv[2]), int(sys.argv[3]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -319,12 +371,13 @@ def main():
     parser.add_argument("--gib", type=float, default=24)
     parser.add_argument("--sleeps", type=int, default=20)
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--only", choices=("pinned", "pageable", "file", "command", "deep", "training"))
+    parser.add_argument("--only", choices=("pinned", "pageable", "file", "command", "deep", "server", "training"))
+    parser.add_argument("--conf", default="sleep_pinned:16G", help="the options of the part server")
     parser.add_argument("--dir", default=tempfile.gettempdir(), help="where a file of sleep is made")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     args.command = os.path.abspath(os.path.join(args.build, "tools", "custash"))
-    parts = [globals()[args.only]] if args.only else [pinned, pageable, file, command, deep, training]
+    parts = [globals()[args.only]] if args.only else [pinned, pageable, file, command, deep, server, training]
     return 0 if all([part(args) for part in parts]) else 1
 
 

@@ -4,7 +4,8 @@ installed, in turn.
 
   sleep_peers.py --build build [--gib 8] [--rounds 4] [--json FILE]
 
-A line a process: the milliseconds out and back in each round, the first one cold, and how many tensors were wrong afterwards.
+A line a process: the milliseconds out and back in each round, and how many tensors were wrong afterwards. The first round is cold.
+The contents are random, and new in each round but the last.
 Memory is back when a fill of all tensors' first bytes has ended. Exits with 0, with 1 where contents are wrong, with 77 without a GPU
 or PyTorch.
 """
@@ -49,15 +50,24 @@ def child(way, gib, rounds):
     import torch
     region, out, back = WAYS[way](torch)
     with region:
-        tensors = [torch.full((PIECE,), i % 251, dtype=torch.uint8, device="cuda") for i in range(int(gib * GIB) // PIECE)]
+        tensors = [torch.empty((PIECE,), dtype=torch.uint8, device="cuda") for _ in range(int(gib * GIB) // PIECE)]
+    chance = torch.Generator("cuda")
+
+    def fill(tensor, seed):
+        return tensor.random_(0, 256, generator=chance.manual_seed(seed))
 
     def touch():
         back()
-        for i, tensor in enumerate(tensors):
-            tensor[:1] = i % 251
+        for tensor in tensors:
+            tensor[:1] += 0
 
-    took = [(milliseconds(out, torch), milliseconds(touch, torch)) for _ in range(rounds)]
-    wrong = sum(int((tensor != i % 251).any()) for i, tensor in enumerate(tensors))
+    took = []
+    for turn in range(rounds):
+        version = min(turn, rounds - 2) * len(tensors)
+        for i, tensor in enumerate(tensors):
+            fill(tensor, version + i)
+        took.append((milliseconds(out, torch), milliseconds(touch, torch)))
+    wrong = sum(int((tensor != fill(torch.empty_like(tensor), version + i)).any()) for i, tensor in enumerate(tensors))
     print(json.dumps({"way": way, "gib": gib, "out_ms": [o for o, _ in took], "back_ms": [b for _, b in took], "wrong": wrong}), flush=True)
     os._exit(0)  # torch_memory_saver 0.0.10 ends the process where PyTorch frees memory of outside its region
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Model servers that sleep between requests: changed by nothing but `custash run`, and random weights.
 
-  servers.py --build build --folder FOLDER [--only NAME...] [--cycles 100] [--json FILE]
+  servers.py --build build --folder FOLDER [--only NAME...] [--cycles 100] [--checkpoints 0] [--json FILE]
 
 FOLDER holds what cannot be made here: llama/llama-server and model.gguf. A server whose parts are missing is left out. Each runs
-twice. Without custash: the time from its start to the first token, and that of a request to a server that is awake. With it: before
-every request `custash sleep --all`; each answer must be that of the first run, byte for byte. Then a monitor asks the sleeping server
+twice. Without custash: the time from its start to the first token, and that of a request to a server that is awake; with --checkpoints also
+that of requests to a server that NVIDIA's checkpoint functions took off the device (driver 570), with restoring. With it: before every
+request `custash sleep --all`; each answer must be that of the first run, byte for byte. Then a monitor asks the sleeping server
 what monitors ask, and what wakes it is named. The status is 1 where an answer differs or a server did not sleep, 77 where all were
 left out.
 """
@@ -24,6 +25,7 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "gpu"))
+import checkpoint  # noqa: E402
 from device_memory import used_mib  # noqa: E402
 from same_frameworks import installed  # noqa: E402
 
@@ -171,7 +173,25 @@ def bare(server, args):
         right, said = server.ask(TOKENS), server.ask(TOKENS)
         if said != right:
             raise RuntimeError("does not say the same twice without custash")
-        return right, {"reload_s": seconds, "awake_mib": used_mib(), "first_token_ms": statistics.median(timed(server.ask, 1)[1] for _ in range(7))}
+        row = {"reload_s": seconds, "awake_mib": used_mib(), "first_token_ms": statistics.median(timed(server.ask, 1)[1] for _ in range(7))}
+        if args.checkpoints:
+            row["checkpoints"] = checkpoints(server, args.checkpoints, process.process.pid, right)
+        return right, row
+
+
+def checkpoints(server, count, pid, right):
+    """Of a process by NVIDIA's functions, and back."""
+    by, rows = checkpoint.start("--helper", pid), []
+    for _ in range(count):
+        calls = {verb: checkpoint.ask(by, verb) for verb in ("Lock", "Checkpoint")}
+        row = {"left_mib": used_mib()}
+        begin = time.monotonic()
+        calls.update((verb, checkpoint.ask(by, verb)) for verb in ("Restore", "Unlock"))
+        server.ask(1)
+        row["first_token_ms"] = (time.monotonic() - begin) * 1000
+        rows.append({**row, "calls": calls, "same": server.ask(TOKENS) == right})
+    checkpoint.end(by)
+    return rows
 
 
 def sleep(args):
@@ -216,6 +236,8 @@ def measured(server, args):
             if not asleep(args):
                 row["woken_by"].append(path)
     alone["awake_mib"] -= start
+    for each in alone.get("checkpoints", ()):
+        each["left_mib"] -= start
     return row
 
 
@@ -234,6 +256,7 @@ def main():
     parser.add_argument("--folder", required=True, type=pathlib.Path)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--cycles", type=int, default=100)
+    parser.add_argument("--checkpoints", default=0, type=int, help="so many by NVIDIA's functions (0)")
     parser.add_argument("--conf", default="sleep_pinned:16G")
     parser.add_argument("--json")
     args = parser.parse_args()

@@ -2,6 +2,7 @@
 // Sleep copies neither what holds one value throughout nor what is unchanged since the last
 // sleep. The simulator holds real bytes here, and runs the kernel that reads them.
 #include "allocator/cache/digests.hpp"
+#include "allocator/memory/saved_bytes.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "tests/unit/contents.hpp"
 
@@ -167,6 +168,51 @@ TEST_CASE("contents are right after random changes and sleeps", "[unit][sleep_di
       }
       REQUIRE(it.right());
     }
+  }
+}
+
+TEST_CASE("pieces side by side are copied and filled at once", "[unit][sleep_digests]") {
+  Blocks it;
+  it.fill_with(it.add(24_MiB), 1);
+  it.add(24_MiB);
+  it.go();
+  const std::uint64_t copies = sim::count("cuMemcpyHtoDAsync_v2");
+  const std::uint64_t fills = sim::count("cuMemsetD32Async");
+  CHECK(it.right());
+  CHECK(sim::count("cuMemcpyHtoDAsync_v2") - copies <= 24_MiB / SavedBytes::kChunk + 1);
+  CHECK(sim::count("cuMemsetD32Async") - fills <= 2);
+}
+
+// Each call of the first or the second sleep and its waking, in turn. In the second of the
+// three blocks one is copied again, one has a copy that stays, and one is filled.
+TEST_CASE("a call that fails at any time loses no contents", "[unit][sleep_digests]") {
+  constexpr Bytes kBytes = 1_MiB + 4096;
+  for (const int at : {1, 2}) {
+    std::uint64_t k = 0;
+    int slept = 0;
+    for (bool failed = true; failed;) {
+      Blocks it;
+      it.fill_with(it.add(kBytes), 1);
+      it.fill_with(it.add(kBytes), 2);
+      it.add(kBytes);
+      const CUresult code = ++k % 2 == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
+      for (int round = 1; round <= 3; ++round) {
+        INFO(code << " of call " << k << " of sleep " << at << ", in round " << round);
+        const std::uint64_t before = sim::failures_given();
+        if (round == at) sim::fail_call(k, code);
+        slept += it.sleep.go({}).asleep ? 1 : 0;
+        it.sleep.wake();
+        REQUIRE(sim::pending() == 0);
+        sim::clear_failures();
+        if (round == at) failed = sim::failures_given() != before;
+        REQUIRE(it.sleep.state() == SleepState::Awake);
+        REQUIRE(it.right());
+        it.fill_with(it.all[0], 2 + round);
+        it.write(it.all[2], 0, std::string(kBytes, static_cast<char>(round)));
+      }
+    }
+    CHECK(k > 30);
+    CHECK(slept > 2 * static_cast<int>(k));
   }
 }
 
