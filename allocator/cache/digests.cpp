@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <string>
 
 #include <sys/random.h>
 
@@ -59,21 +60,23 @@ const Keys* keys() {
 
 }  // namespace
 
-bool Digests::load() {
+Status Digests::load() {
+  if (kernel_ != nullptr) return {};
+  if (driver_.launch_kernel == nullptr || driver_.module_load_data == nullptr ||
+      driver_.module_get_function == nullptr || driver_.memset_d32_async == nullptr)
+    return CUDA_ERROR_NOT_SUPPORTED;
   CUmodule module = nullptr;
-  return kernel_ != nullptr ||
-         (driver_.launch_kernel != nullptr && driver_.module_load_data != nullptr &&
-          driver_.module_get_function != nullptr && driver_.memset_d32_async != nullptr &&
-          driver_.module_load_data(&module, kDigestKernel) == CUDA_SUCCESS &&
-          driver_.module_get_function(&kernel_, module, "custash_digest") == CUDA_SUCCESS);
+  const Status loaded = driver_.module_load_data(&module, kDigestKernel);
+  return loaded.ok() ? Status(driver_.module_get_function(&kernel_, module, "custash_digest"))
+                     : loaded;
 }
 
-bool Digests::read(std::span<const Piece> pieces, CopyStream& stream, std::span<Digest> out) {
+Status Digests::run(std::span<const Piece> pieces, CopyStream& stream, std::span<Digest> out) {
   const Keys* const random = keys();
+  if (random == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   CUstream const on = stream.get();
-  if (!usable_ || random == nullptr || on == nullptr) return false;
   const Shared shared(driver_, pieces.size());
-  if (shared.at == nullptr) return false;
+  if (on == nullptr || shared.at == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   auto* key = static_cast<std::uint64_t*>(shared.at);
   auto* list = reinterpret_cast<Piece*>(key + kKeys);
   auto* digests = reinterpret_cast<Digest*>(list + pieces.size());
@@ -82,15 +85,25 @@ bool Digests::read(std::span<const Piece> pieces, CopyStream& stream, std::span<
   auto count = static_cast<std::uint32_t>(pieces.size());
   void* parameters[] = {&list, &digests, &key, &count};
   const unsigned blocks = std::min(count, 4096U);
-  usable_ = load() &&
-            driver_.launch_kernel(
-                kernel_, blocks, 1, 1, 256, 1, 1, 0, on, parameters, nullptr) == CUDA_SUCCESS &&
-            stream.wait().ok();
-  if (usable_)
-    std::copy_n(digests, pieces.size(), out.begin());
-  else
-    log(LogLevel::Info, "event=no_digests reason=\"the driver does not run the kernel\"");
-  return usable_;
+  Status status = load();
+  if (status.ok())
+    status =
+        driver_.launch_kernel(kernel_, blocks, 1, 1, 256, 1, 1, 0, on, parameters, nullptr);
+  if (status.ok()) status = stream.wait();
+  if (status.ok()) std::copy_n(digests, pieces.size(), out.begin());
+  return status;
+}
+
+bool Digests::read(std::span<const Piece> pieces, CopyStream& stream, std::span<Digest> out) {
+  if (!usable_) return false;
+  const Status status = run(pieces, stream, out);
+  if (status.ok()) return true;
+  usable_ = status.code() == CUDA_ERROR_OUT_OF_MEMORY;  // there may be some next time
+  log(LogLevel::Warn,
+      "event=no_digests code=" + std::to_string(status.code()) +
+          " reason=\"the driver does not run the kernel that reads contents: sleep copies "
+          "all\"");
+  return false;
 }
 
 }  // namespace custash

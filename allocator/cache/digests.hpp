@@ -40,14 +40,15 @@ class Digests {
 
   explicit Digests(const Driver& driver) : driver_(driver) {}
 
-  // False: nothing is known of the contents, now or ever again (usable()). Nothing else
-  // happened.
+  // False: nothing is known of the contents, and unless memory was short, never will be
+  // (usable()). Nothing else happened.
   bool read(std::span<const Piece> pieces, CopyStream& stream, std::span<Digest> out);
 
   [[nodiscard]] bool usable() const { return usable_; }
 
  private:
-  bool load();
+  Status load();
+  Status run(std::span<const Piece> pieces, CopyStream& stream, std::span<Digest> out);
 
   const Driver& driver_;
   bool usable_ = true;

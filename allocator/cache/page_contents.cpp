@@ -54,14 +54,16 @@ PageContents::Parts PageContents::cut_portion() const {
   return cut;
 }
 
-void PageContents::read_digests(Parts& parts) {
+bool PageContents::read_digests(Parts& parts) {
   std::vector<Digests::Piece> pieces;
   for (const Part& each : parts)
     pieces.push_back({each.address, each.bytes});
   std::vector<Digest> digests(pieces.size());
-  if (pieces.empty() || !digests_.read(pieces, stream_, digests)) return;
+  if (pieces.empty()) return true;
+  if (!digests_.read(pieces, stream_, digests)) return false;
   for (std::size_t i = 0; i < parts.size(); ++i)
     parts[i].digest = digests[i];
+  return true;
 }
 
 void PageContents::find_copies(Parts& parts) const {
@@ -96,7 +98,7 @@ void PageContents::lay_out(Parts& parts) {
 bool PageContents::place(SleepSums* sums) {
   const RelaxedCapture relaxed(driver_);
   Parts parts = cut_portion();
-  read_digests(parts);
+  sums->compared = read_digests(parts);
   drop_portion();
   std::erase_if(parts, [&](const Part& each) {
     if (each.digest.kind != Digest::Kind::OneValue) return false;

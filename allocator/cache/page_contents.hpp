@@ -80,7 +80,7 @@ class PageContents {
   [[nodiscard]] Bytes next() const { return saved_.next_chunk(bytes()); }
 
   [[nodiscard]] Parts cut_portion() const;
-  void read_digests(Parts& parts);
+  bool read_digests(Parts& parts);
   void find_copies(Parts& parts) const;
   void lay_out(Parts& parts);
   template <typename Taken, typename Each>

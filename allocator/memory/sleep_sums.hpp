@@ -8,10 +8,11 @@
 namespace custash {
 
 struct SleepSums {
-  Bytes asleep = 0;   // pages released to the driver
-  Bytes saved = 0;    // of these, contents that are in host memory or in a file
-  Bytes in_file = 0;  // of these, contents that are in a file
-  Bytes kept = 0;     // of these, contents that were there since the last sleep
+  Bytes asleep = 0;      // pages released to the driver
+  Bytes saved = 0;       // of these, contents that are in host memory or in a file
+  Bytes in_file = 0;     // of these, contents that are in a file
+  Bytes kept = 0;        // of these, contents that were there since the last sleep
+  bool compared = true;  // it is known what changed, and what holds one value
   // What stays awake:
   Bytes plain = 0;       // segments of cuMemAlloc: their addresses cannot be kept
   Bytes exported = 0;    // other processes or other interfaces have it open
@@ -24,6 +25,7 @@ struct SleepSums {
     saved += other.saved;
     in_file += other.in_file;
     kept += other.kept;
+    compared = compared && other.compared;
     plain += other.plain;
     exported += other.exported;
     registered += other.registered;

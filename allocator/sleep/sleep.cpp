@@ -189,6 +189,8 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
       (answer.sums.kept == 0
            ? ""
            : "; unchanged since the last sleep: " + in_mib(answer.sums.kept)) +
+      (answer.sums.compared ? ""
+                            : "; all was copied: the driver does not run custash's kernel") +
       (stays.empty() ? "" : "; stays awake: " + stays);
   log(LogLevel::Info,
       "event=asleep text=\"" + answer.text +

@@ -2,17 +2,19 @@
 """Sleep on a GPU: how fast device memory goes out and comes back, and that its contents stay.
 
   sleep.py --build build [--gib 24] [--sleeps 20] [--steps 80] [--dir FOLDER]
-           [--only pinned|pageable|file|command|deep|server|training]
+           [--only pinned|pageable|file|command|deep|server|full|training]
 
 pinned: a program fills N GiB with random bytes, sleeps and is woken by its next copy, three times with pinned host memory
 (the first time cold: it makes that memory) and other bytes. pageable: twice with pageable memory. command: another process puts it to
 sleep and wakes it. file: as pageable, into a file in --dir. deep: five of six blocks are freed, then a deep trim, sleep,
 and new blocks, three times over. server: 64 GiB as a model server has them (10 GiB of random weights, a cleared cache of
 54 GiB of which 4 are in use), with host memory that nothing has touched, sleep unchanged and after 1 and 4 GiB have
-changed, with --conf. training: GPT-2 with deterministic algorithms; two runs without sleep, others that `custash sleep` and
+changed, with --conf. full: with the device full to the last 2 MiB, so that custash's own kernel may not find room, with
+--conf. training: GPT-2 with deterministic algorithms; two runs without sleep, others that `custash sleep` and
 `custash trim --deep` stop at random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch).
-NVML says what is left on the device. standstill_ms is how long the gate was closed before the program slept. Prints a line of JSON for each part. Exits with 0, with 1 where something is
-wrong, with 77 where there is no GPU.
+
+NVML says what is left on the device. standstill_ms is how long the gate was closed before the program slept. Prints a
+line of JSON for each part. Exits with 0, with 1 where something is wrong, with 77 where there is no GPU.
 """
 
 import argparse
@@ -218,8 +220,7 @@ def host_mib():
     return (int(fields["MemTotal"].split()[0]) - int(fields["MemAvailable"].split()[0])) // 1024
 
 
-def server_child():
-    """`sleep.py --server-child`, with numbers of which it takes no notice."""
+def server_child(*_):
     cuda = cuda_or_exit()
     blocks = Blocks(cuda)
     weights, cache = ([blocks.add(PIECE) for _ in range(gib * GIB // PIECE)] for gib in (10, 54))
@@ -231,6 +232,20 @@ def server_child():
         blocks.write(cache[:gib * GIB // PIECE])
         row = {"sleep": name, **once(cuda, blocks.touch), "host_mib": host_mib() - before}
         print(json.dumps({**row, "wrong": blocks.wrong() if name in ("first", "4 GiB changed") else 0}), flush=True)
+    return 0
+
+
+def full_child(_, rounds):
+    cuda = cuda_or_exit()
+    blocks = Blocks(cuda, GIB)
+    for size in (PIECE, 16 * MIB, 2 * MIB):
+        try:
+            while True:
+                cuda.fill(blocks.add(size), 0, size)
+        except RuntimeError:
+            cuda.synchronize()
+    for _ in range(rounds):
+        print(json.dumps({"used_mib": used_mib(), **once(cuda, blocks.touch), "wrong": blocks.wrong()}), flush=True)
     return 0
 
 
@@ -279,11 +294,19 @@ def deep(args):
 
 
 def server(args):
-    process = start_child(args, 64, 8, args.conf, "--server-child")
-    results = [hear(process) for _ in range(8)]
+    return of_child(args, "server", 8)
+
+
+def full(args):
+    return of_child(args, "full", 2)
+
+
+def of_child(args, part, rounds):
+    process = start_child(args, 0, rounds, args.conf, f"--{part}-child")
+    results = [hear(process) for _ in range(rounds)]
     process.stdin.close()
     code = process.wait()
-    print(json.dumps({"part": "server", "conf": args.conf, "rounds": results, "exit": code}), flush=True)
+    print(json.dumps({"part": part, "conf": args.conf, "rounds": results, "exit": code}), flush=True)
     return code == 0 and all(each["status"] == 0 and each["wrong"] == 0 for each in results)
 
 
@@ -362,22 +385,21 @@ def training(args):
 
 
 def main():
-    if sys.argv[1:2] == ["--server-child"]:
-        return server_child()
-    if len(sys.argv) == 4 and sys.argv[1] in ("--child", "--deep-child"):
-        return (child if sys.argv[1] == "--child" else deep_child)(float(sys.argv[2]), int(sys.argv[3]))
+    children = {f"--{each.__name__.replace('_', '-')}": each for each in (child, deep_child, server_child, full_child)}
+    if len(sys.argv) == 4 and sys.argv[1] in children:
+        return children[sys.argv[1]](float(sys.argv[2]), int(sys.argv[3]))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build", help="the folder of a build")
     parser.add_argument("--gib", type=float, default=24)
     parser.add_argument("--sleeps", type=int, default=20)
     parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--only", choices=("pinned", "pageable", "file", "command", "deep", "server", "training"))
-    parser.add_argument("--conf", default="sleep_pinned:16G", help="the options of the part server")
+    parser.add_argument("--only", choices=("pinned", "pageable", "file", "command", "deep", "server", "full", "training"))
+    parser.add_argument("--conf", default="sleep_pinned:16G", help="the options of the parts server and full")
     parser.add_argument("--dir", default=tempfile.gettempdir(), help="where a file of sleep is made")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     args.command = os.path.abspath(os.path.join(args.build, "tools", "custash"))
-    parts = [globals()[args.only]] if args.only else [pinned, pageable, file, command, deep, server, training]
+    parts = [globals()[args.only]] if args.only else [pinned, pageable, file, command, deep, server, full, training]
     return 0 if all([part(args) for part in parts]) else 1
 
 

@@ -240,7 +240,7 @@ class Sleep(Case):
         self.assertEqual(first.ok("mixed 0 7"), ["0"])
 
     def test_what_another_process_has_open_stays_awake(self):
-        first, second = self.filled(), self.actor()
+        first, second = self.filled(conf=",sleep_pinned:256m"), self.actor()
         handle = first.ok("export 0")[0]
         self.put_to_sleep(first)
         second.ok(f"open {handle} {FIRST}")  # wakes it
@@ -254,6 +254,8 @@ class Sleep(Case):
         self.assertEqual(first.ok("check 0 9"), ["0"])
         self.assertEqual(first.ok("check 1 3"), ["0"])
         second.ok("close 0")
+        custash("sleep", first.pid)
+        self.assertEqual(first.ok("check 0 9"), ["0"])  # not the copy of the first sleep
 
     def test_idle_processes_sleep_by_themselves(self):
         first = self.filled(conf=",sleep_after:1")

@@ -75,7 +75,9 @@ class Llama:
 
     def ask(self, count):
         asked = {"prompt": " ".join(f"w{i}" for i in range(400)), "n_predict": count, "temperature": 0, "seed": 1, "cache_prompt": True}
-        return json.loads(http("/completion", asked))["content"].encode()
+        said = json.loads(http("/completion", asked))
+        self.evaluated = said["timings"]["prompt_n"]
+        return said["content"].encode()
 
 
 class Transformers:
@@ -223,6 +225,8 @@ def measured(server, args):
             row["sleeps"].append(ms)
             row["left_mib"].append(used_mib() - start)
             row["first_token_ms"].append(timed(server.ask, 1)[1])
+            if getattr(server, "evaluated", 0) > 4:
+                row["wrong"].append(f"cycle {cycle}: the cache of the prompt is lost")
             if server.ask(TOKENS) != right:
                 row["wrong"].append(f"cycle {cycle}: another answer")
         row["said"] = said
