@@ -4,24 +4,19 @@
 
 #include "allocator/base/log.hpp"
 #include "allocator/sleep/sleep.hpp"
-#include "interpose/process/descriptors.hpp"
 #include "interpose/process/live_page.hpp"
-#include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/service/neighbours.hpp"
 #include "interpose/service/service_client.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include <sys/file.h>
 #include <unistd.h>
 
 namespace custash::room {
@@ -121,38 +116,6 @@ Room ask_each(Allocator& core,
   return *free + theirs < bytes ? Room::Little : Room::Later;
 }
 
-// ---- Turns: locks on files that are empty and stay. The kernel unlocks those of a process
-// that ends. No wait: who cannot have a lock tries again, so their order does not matter.
-
-struct Locks {
-  ~Locks() {
-    for (const int file : files)
-      descriptors().close_own(file);
-  }
-
-  // False: another process has it.
-  bool lock(const std::string& uuid, bool alone) {
-    const std::string path =
-        std::string(live::kFolder) + "/custash-room." + std::to_string(geteuid()) + "." + uuid;
-    if (!alone && access(path.c_str(), F_OK) != 0) return true;  // nobody ever made room
-    const int file = output::open_shared(path.c_str());
-    if (file < 0) return true;  // not ours, or no room: as without turns
-    files.push_back(descriptors().keep(file));
-    return flock(files.back(), (alone ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0 ||
-           errno != EWOULDBLOCK;
-  }
-
-  std::vector<int> files;
-};
-
-std::shared_ptr<Locks> locks_on(std::span<const CUdevice> devices, bool alone) {
-  auto locks = std::make_shared<Locks>();
-  locks->files.reserve(devices.size());
-  for (const CUdevice device : devices)
-    if (!locks->lock(neighbours::uuid_of(device), alone)) return nullptr;
-  return locks;
-}
-
 // ---- Who goes to sleep.
 
 // The service's thread alone.
@@ -217,22 +180,6 @@ Room ask_to_sleep(CUdevice device,
     return ask_each(*core, device, bytes, core->driver().now() + patience, turn);
   } catch (...) {  // no memory for the question
     return Room::Nobody;
-  }
-}
-
-std::shared_ptr<void> take_turn(std::span<const CUdevice> devices) noexcept {
-  try {
-    return locks_on(devices, true);
-  } catch (...) {  // no memory
-    return nullptr;
-  }
-}
-
-bool is_taken(std::span<const CUdevice> devices) noexcept {
-  try {
-    return locks_on(devices, false) == nullptr;
-  } catch (...) {
-    return false;
   }
 }
 

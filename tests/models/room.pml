@@ -5,7 +5,8 @@
 // has a turn, and one killed.
 //
 // Stands for:
-//   interpose/service/room.cpp: take_turn is_taken ask yield
+//   interpose/service/room.cpp: ask yield
+//   interpose/service/room_turns.cpp: take_turn is_taken
 //   allocator/sleep/waking.cpp: try_to_wake wake_up bring_back
 //   allocator/oom_ladder.cpp: ask_neighbours
 //
