@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Draws docs/top.png and the pictures of docs/guide.md anew, from programs over the simulated driver:
+"""Draws docs/top.png, docs/top-asleep.png and the pictures of docs/guide.md anew, from programs over the simulated driver:
 
   python3 tests/process/guide_pictures.py build
 
@@ -17,11 +17,11 @@ import time
 import browser
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COLUMNS, ROWS = 104, 15
+COLUMNS = 104
 COLOURS = {"31": "#e06c75", "32": "#98c379", "33": "#e5c07b", "35": "#c678dd", "36": "#56b6c2", "39": "#dcdfe4"}
 TRAINING = """
 import ctypes, os, sys, time
-driver, rank = ctypes.CDLL("libcuda.so.1"), int(os.environ["RANK"])
+driver, rank = ctypes.CDLL("libcuda.so.1"), int(os.environ["RANK"] or 0)
 context = ctypes.c_void_p()
 driver.cuInit(0), driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank), driver.cuCtxSetCurrent(context)
 def allocate(mib):
@@ -31,6 +31,8 @@ def allocate(mib):
 weights = [allocate(64) for _ in range(int(sys.argv[1]))]
 for block in [allocate(64) for _ in range(int(sys.argv[2]))]:
     driver.cuMemFree_v2(block)
+while "idle" in sys.argv:
+    time.sleep(1)
 for step in range(1000000):
     batch = [allocate((2, 8, 24)[(step + i + rank) % 3]) for i in range(6)]
     time.sleep(0.02)
@@ -38,6 +40,7 @@ for step in range(1000000):
         driver.cuMemFree_v2(block)
 """
 PROGRAMS = [("train.py", 0, 96, 18), ("train.py", 1, 80, 24), ("train.py", 2, 96, 30), ("train.py", 3, 80, 36), ("eval.py", 3, 32, 8)]
+SERVERS = [("llama-server", "", 72, 0, "idle"), ("transformers", "", 44, 0, "idle"), ("diffusion.py", "", 80, 12)]
 
 
 def page(ansi):
@@ -68,17 +71,21 @@ def draw(shows, path, picture, width, height, theme):
     shows.picture(str(ROOT / "docs" / picture), whole=False)
 
 
-def top(build, folder, shows):
-    environment = {**os.environ, "LD_LIBRARY_PATH": f"{build}/tests/sim", "CUSTASH_SIM": "devices=4,memory=24g", "CUSTASH_CONF": "decay:0"}
+def top(build, folder, shows, picture, started, machine, rows):
+    """Those that idle are put to sleep."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{build}/tests/sim", "CUSTASH_SIM": machine, "CUSTASH_CONF": "decay:0"}
     screen = ["tmux", "-L", f"custash-{os.getpid()}"]
     programs = []
-    for name, rank, *sizes in PROGRAMS:
-        (folder / name).write_text(TRAINING)
-        programs.append(subprocess.Popen([build / "tools/custash", "run", "--", "python3", name, *map(str, sizes)], cwd=folder,
-                                         env={**environment, "RANK": str(rank)}))
     try:
+        for name, rank, *words in started:
+            (folder / name).write_text(TRAINING)
+            programs.append(subprocess.Popen([build / "tools/custash", "run", "--", "python3", name, *map(str, words)], cwd=folder,
+                                             env={**environment, "RANK": str(rank)}))
+            if "idle" in words:
+                time.sleep(3)
+                subprocess.run([build / "tools/custash", "sleep", str(programs[-1].pid)], check=True)
         time.sleep(6)
-        subprocess.run([*screen, "new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), build / "tools/custash", "top"],
+        subprocess.run([*screen, "new-session", "-d", "-x", str(COLUMNS), "-y", str(rows), build / "tools/custash", "top"],
                        env={**environment, "LANG": "C.UTF-8"}, check=True)
         time.sleep(4)
         shown = subprocess.run([*screen, "capture-pane", "-e", "-p"], capture_output=True, text=True, check=True).stdout
@@ -87,7 +94,7 @@ def top(build, folder, shows):
         for each in programs:
             each.kill()
     (folder / "top.html").write_text(page(shown))
-    draw(shows, folder / "top.html", "top.png", COLUMNS * 9 + 40, ROWS * 19 + 32, "dark")
+    draw(shows, folder / "top.html", picture, COLUMNS * 9 + 40, rows * 19 + 32, "dark")
 
 
 def guide(build, folder, shows):
@@ -112,7 +119,8 @@ def main(build):
     shows = browser.Browser()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            top(build, pathlib.Path(folder), shows)
+            top(build, pathlib.Path(folder), shows, "top.png", PROGRAMS, "devices=4,memory=24g", 15)
+            top(build, pathlib.Path(folder), shows, "top-asleep.png", SERVERS, "devices=1,memory=8g", 10)
             guide(build, pathlib.Path(folder), shows)
     finally:
         shows.close()
