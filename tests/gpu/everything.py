@@ -153,7 +153,7 @@ def counted(codes, log):
     skipped = collections.Counter(skip.sub("", line, 1) for lines in said for line in lines if skip.match(line))
     last = [lines[-1] for lines in said if lines and not skip.match(lines[-1])]
     return {"passed": codes.count(0), "failed": sum(code not in (0, SKIPPED) for code in codes), "skipped": skipped,
-            "said": "; ".join(last)}
+            "said": "; ".join(f"`{line}`" for line in last)}
 
 
 def run(name, seconds, lines, out):
