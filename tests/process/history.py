@@ -146,6 +146,8 @@ class History(Case):
         counted = collections.Counter(entry["action"] for entry in trace)
         callers = {(entry["action"], entry["frames"][0]["name"]) for entry in trace if not entry["action"].startswith("segment")}
         self.assertEqual(callers, {("alloc", "allocate"), ("free_requested", "use_scratch"), ("free_completed", "use_scratch")})
+        segments = {entry["frames"][0]["name"] for entry in trace if entry["action"].startswith("segment")}
+        self.assertEqual(segments, {"allocate"})  # not a frame of custash's own
         self.assertEqual(counted["alloc"], 603)
         self.assertEqual((counted["free_requested"], counted["free_completed"]), (400, 400))
         self.assertEqual({k: v for k, v in counted.items() if k.startswith("segment")},
