@@ -65,10 +65,11 @@ Status Digests::load() {
   if (driver_.launch_kernel == nullptr || driver_.module_load_data == nullptr ||
       driver_.module_get_function == nullptr || driver_.memset_d32_async == nullptr)
     return CUDA_ERROR_NOT_SUPPORTED;
-  CUmodule module = nullptr;
-  const Status loaded = driver_.module_load_data(&module, kDigestKernel);
-  return loaded.ok() ? Status(driver_.module_get_function(&kernel_, module, "custash_digest"))
-                     : loaded;
+  if (module_ == nullptr) {
+    const Status loaded = driver_.module_load_data(&module_, kDigestKernel);
+    if (!loaded.ok()) return module_ = nullptr, loaded;
+  }
+  return driver_.module_get_function(&kernel_, module_, "custash_digest");
 }
 
 Status Digests::run(std::span<const Piece> pieces, CopyStream& stream, std::span<Digest> out) {

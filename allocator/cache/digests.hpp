@@ -52,6 +52,7 @@ class Digests {
 
   const Driver& driver_;
   bool usable_ = true;
+  CUmodule module_ = nullptr;
   CUfunction kernel_ = nullptr;
 };
 

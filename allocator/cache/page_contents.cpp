@@ -135,7 +135,7 @@ Bytes PageContents::in_file() const {
 }
 
 // each(address, offset in the chunk, bytes) for what the parts that are `taken` have in the
-// chunk, those side by side at once.
+// chunk, those side by side in one page at once. (Two pages may lie in two reservations.)
 template <typename Taken, typename Each>
 Status PageContents::each_run(const SavedChunk& chunk, Taken taken, Each each) const {
   const Bytes end = chunk.offset + chunk.bytes;
@@ -144,6 +144,7 @@ Status PageContents::each_run(const SavedChunk& chunk, Taken taken, Each each) c
   });
 
   struct {
+    std::size_t sleeper = 0;
     Address address = 0;
     Bytes at = 0;
     Bytes bytes = 0;
@@ -155,13 +156,14 @@ Status PageContents::each_run(const SavedChunk& chunk, Taken taken, Each each) c
     const Bytes bytes = std::min(part->offset + part->bytes, end) - from;
     const Address address = part->address + (from - part->offset);
     const Bytes at = from - chunk.offset;
-    if (run.bytes != 0 && run.address + run.bytes == address && run.at + run.bytes == at) {
+    if (run.bytes != 0 && run.sleeper == part->sleeper && run.address + run.bytes == address &&
+        run.at + run.bytes == at) {
       run.bytes += bytes;
       continue;
     }
     const Status status = run.bytes == 0 ? Status() : each(run.address, run.at, run.bytes);
     if (!status.ok()) return status;
-    run = {address, at, bytes};
+    run = {part->sleeper, address, at, bytes};
   }
   return run.bytes == 0 ? Status() : each(run.address, run.at, run.bytes);
 }
@@ -213,7 +215,8 @@ Status PageContents::restore(HostStore& store, const Wanted& wanted, std::string
     const Part& first = *part;
     Bytes bytes = 0;
     for (; part != of_one_value_.end() && wanted(part->sleeper) &&
-           part->address == first.address + bytes && part->digest.value == first.digest.value;
+           part->sleeper == first.sleeper && part->address == first.address + bytes &&
+           part->digest.value == first.digest.value;
          ++part)
       bytes += part->bytes;
     if (bytes == 0)

@@ -51,6 +51,9 @@ class PageContents {
   // must.
   [[nodiscard]] Bytes reserve_for(Bytes bytes, bool again) const;
 
+  // There is no room for that: the next time may need less.
+  void not_reserved() { end_ = 0; }
+
   // The parts that are added from now on are a portion.
   void begin_portion();
   // Nothing runs any more, and the context is current: decides where the parts of the portion

@@ -218,31 +218,16 @@ void SleepingPages::claim() {
   }
 }
 
-// Contents come back to the first pages while the next ones are made.
-Status SleepingPages::make(HostStore& store, std::string* why) {
+Status SleepingPages::make() {
   const RelaxedCapture relaxed(core_.shared.driver);
   {
     CacheLock lock(core_.mutex);
     claim();
     accessors_ = core_.peers.accessors();
   }
-  for (std::size_t begin = 0; begin < sleepers_.size();) {
-    constexpr Bytes kAtOnce = 1_GiB;
-    std::size_t end = begin;
-    for (Bytes made = 0; end < sleepers_.size() && made < kAtOnce; ++end) {
-      Sleeper& each = sleepers_[end];
-      if (each.page.size == 0) continue;
-      made += each.page.size;
-      if (each.page.handle != 0) continue;
-      if (const Status status = make(each); !status.ok()) return status;
-    }
-    if (const Status given = give_access(begin, end); !given.ok()) return given;
-    const auto wanted = [&](std::size_t i) {
-      return begin <= i && i < end && sleepers_[i].page.size != 0;
-    };
-    if (const Status status = contents_.restore(store, wanted, why); !status.ok())
-      return status;
-    begin = end;
+  for (Sleeper& each : sleepers_) {
+    if (each.page.size == 0 || each.page.handle != 0) continue;
+    if (const Status made = make(each); !made.ok()) return made;
   }
   return {};
 }
@@ -298,9 +283,25 @@ Status SleepingPages::give_access(std::size_t first, std::size_t last) {
   return {};
 }
 
-Status SleepingPages::wake(MappedMemory* mapped) {
+// Contents come back to the first pages while the next ones get access.
+Status SleepingPages::restore(HostStore& store, std::string* why) {
+  constexpr Bytes kAtOnce = 1_GiB;
+  for (std::size_t begin = 0, end = 0; begin < sleepers_.size(); begin = end) {
+    for (Bytes bytes = 0; end < sleepers_.size() && bytes < kAtOnce; ++end)
+      bytes += sleepers_[end].page.size;
+    if (const Status given = give_access(begin, end); !given.ok()) return given;
+    const auto wanted = [&](std::size_t i) {
+      return begin <= i && i < end && sleepers_[i].page.size != 0;
+    };
+    if (const Status status = contents_.restore(store, wanted, why); !status.ok())
+      return status;
+  }
+  return contents_.wait();
+}
+
+Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* why) {
   const RelaxedCapture relaxed(core_.shared.driver);
-  if (const Status copied = contents_.wait(); !copied.ok()) return copied;
+  if (const Status restored = restore(store, why); !restored.ok()) return restored;
   for (Sleeper& each : sleepers_) {
     if (each.page.size == 0 || each.segment != nullptr) continue;
     if (each.range.released) core_.shared.deferred_unmaps.release(each.range.handle);

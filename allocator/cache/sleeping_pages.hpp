@@ -45,13 +45,12 @@ class SleepingPages {
   // Gives the chosen pages back to the driver. Those that it refuses stay awake.
   void give_back(MappedMemory* mapped, SleepSums* sums) EXCLUDES(cache_lock);
 
-  // ---- Waking; the context is current. First the pages of all contexts are made, and their
-  // contents begin to come back. After an error unmake() returns the pages to the driver, and
-  // waking may begin again. Sets `why` if the store cannot be read.
-  Status make(HostStore& store, std::string* why) EXCLUDES(cache_lock);
+  // ---- Waking; the context is current. First all pages are made, of all contexts. After an
+  // error unmake() returns them to the driver, and waking may begin again.
+  Status make() EXCLUDES(cache_lock);
   void unmake();
-  // Returns when the contents are back. The pages are awake then.
-  Status wake(MappedMemory* mapped) EXCLUDES(cache_lock);
+  // Brings the contents back. The pages are awake then.
+  Status wake(HostStore& store, MappedMemory* mapped, std::string* why) EXCLUDES(cache_lock);
 
   [[nodiscard]] bool any() const { return bytes_.load() != 0; }
 
@@ -78,6 +77,7 @@ class SleepingPages {
   void add(MappedRange range, SleepSums* sums);
   void give_back(MappedMemory& mapped, Sleeper& sleeper, SleepSums* sums);
   Status make(Sleeper& sleeper);
+  Status restore(HostStore& store, std::string* why);
   void stay(const PageCut& cut) REQUIRES(cache_lock);
   void leave(PageCut& cut) REQUIRES(cache_lock);
   void forget();

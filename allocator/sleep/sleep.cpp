@@ -53,7 +53,8 @@ struct Attempt {
   MappedMemory* const mapped;
   SleepAnswer& answer;
   Standstill still;
-  const bool retry;  // the one before found its reserve too small
+  const bool retry;   // the one before found its reserve too small
+  const bool asleep;  // when it began
   bool chosen = false;
   bool again = false;
 };
@@ -67,8 +68,10 @@ MappedMemory* Attempt::mapped_with(const ContextCache& cache) const {
 }
 
 std::string Attempt::run() {
-  std::string why = reserve();
+  // A process that sleeps already may wake at any time, and waking reads what is reserved.
+  std::string why = asleep ? "" : reserve();
   if (why.empty()) why = still.begin(true);
+  if (why.empty() && asleep) why = reserve();
   const Quota::Call call;
   if (why.empty()) why = save();
   if (!why.empty()) return why;
@@ -87,7 +90,10 @@ std::string Attempt::reserve() {
     const Bytes bytes =
         contents.reserve_for(cache.still_pages().sleeping.needed(mapped_with(cache)), retry);
     const Bytes more = bytes - std::min(bytes, contents.reserved());
-    if (!store.has_room(more, &why)) return false;
+    if (!store.has_room(more, &why)) {
+      contents.not_reserved();
+      return false;
+    }
     const RelaxedCapture relaxed(driver);
     if (contents.reserve(store, bytes, &why)) return true;
     if (why.empty())
@@ -156,7 +162,8 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
     return refuse(std::move(never));
   const Sleeping::Turn turn(state_.sleeping);
   if (!turn) return refuse("the process is going to sleep, or has just woken");
-  if (const SleepState now = state(); now != SleepState::Awake && now != SleepState::Asleep)
+  const SleepState now = state();
+  if (now != SleepState::Awake && now != SleepState::Asleep)
     return refuse(std::string("the process is ") + sleep_state_name(now));
   std::string why;
   constexpr int kTries = 4;  // the first shows how much is not of one value
@@ -167,7 +174,8 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
                     state_.sleeping.mapped(),
                     answer,
                     {state_, request},
-                    i > 0};
+                    i > 0,
+                    now == SleepState::Asleep};
     try {
       why = attempt.run();
     } catch (...) {

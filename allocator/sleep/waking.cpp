@@ -32,7 +32,7 @@ Bytes bytes_away(ContextCache& cache) {
   return cache.still_pages().sleeping.bytes() + cache.still_pages().cutter.unmapped();
 }
 
-// All pages of all contexts, and their contents; or nothing. Two processes that both find a
+// All pages of all contexts, then their contents; or nothing. Two processes that both find a
 // part of the room would otherwise keep it from each other for good. Unless `surely`, no page
 // is made on a device that reports too little memory.
 Status bring_back(Allocator::State& state,
@@ -60,13 +60,13 @@ Status bring_back(Allocator::State& state,
       if (!surely && state.driver.free_bytes().value_or(away) < away)
         return Status(CUDA_ERROR_OUT_OF_MEMORY);
       const Status mended = cache.still_pages().cutter.mend();
-      return mended.ok() ? cache.still_pages().sleeping.make(state.sleeping.store(), why)
-                         : mended;
+      return mended.ok() ? cache.still_pages().sleeping.make() : mended;
     });
     if (woken.ok())
       woken = each([&](ContextCache& cache) {
         return cache.still_pages().sleeping.any()
-                   ? cache.still_pages().sleeping.wake(state.sleeping.mapped())
+                   ? cache.still_pages().sleeping.wake(
+                         state.sleeping.store(), state.sleeping.mapped(), why)
                    : Status();
       });
   } catch (...) {
