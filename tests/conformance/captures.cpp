@@ -280,7 +280,7 @@ CASE(captures_beside_a_loader) {
       const Stream other;
       void* batch = nullptr;
       wrong += cudaMalloc(&batch, bytes) != cudaSuccess;
-      wrong += cudaMemsetAsync(batch, i, bytes, other) != cudaSuccess;
+      wrong += cudaMemsetAsync(batch, i, kBytes, other) != cudaSuccess;
       wrong += cudaStreamSynchronize(other) != cudaSuccess;
       wrong += cudaFree(batch) != cudaSuccess;
     }).join();
