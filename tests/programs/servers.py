@@ -260,7 +260,7 @@ def main():
     parser.add_argument("--folder", required=True, type=pathlib.Path)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--cycles", type=int, default=100)
-    parser.add_argument("--checkpoints", default=0, type=int, help="so many by NVIDIA's functions (0)")
+    parser.add_argument("--checkpoints", default=0, type=int, help="how many checkpoints to take without custash (0)")
     parser.add_argument("--conf", default="sleep_pinned:16G")
     parser.add_argument("--json")
     args = parser.parse_args()
