@@ -5,7 +5,7 @@ expandable segments, and without a cache, under custash or not. The jobs stay, a
   train_rounds.py --build build [--ways ddp fsdp | one] [--only SETTING...] [--rounds 10] [--minutes 8] [--json FILE]
 
 Round 0 warms up. Prints for each later round the mean ms of a step and the MiB that the fullest GPU held of the job, at most and at the
-end. Then a table: medians, ranges, the median of the rounds' ratios to PyTorch's own cache and its 95 % interval (of the signed-rank
+end. Then a table: medians, ranges, the median of the rounds' ratios to the first setting and its 95 % interval (of the signed-rank
 test), and in how many rounds a setting was above. Exit 1 where a run failed, 77 without the GPUs.
 
 While a job trains, the others hold what they held: what PyTorch's caches hold is known to PyTorch, and the rest belongs to custash, which
@@ -30,11 +30,12 @@ from same_frameworks import gpu_count, installed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NO_CACHE = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-# Name: whether custash is there, and the environment. The others are compared with the first.
+# Name: whether custash is there, and the environment.
 SETTINGS = {
     "own": (False, {}),
     "expandable": (False, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "custash": (True, NO_CACHE),
+    "expandable_preloaded": (True, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "bare": (False, NO_CACHE),
 }
 USUAL = ("own", "expandable", "custash")
@@ -123,7 +124,7 @@ class Held:
 
 def table(runs, way):
     """Rows of medians, ranges and comparisons with the first setting."""
-    first = next(iter(SETTINGS))
+    first = next(iter(runs[way]))
     rows = []
     for setting, mine in runs[way].items():
         row = [setting, str(len(mine))]
@@ -172,7 +173,7 @@ def main():
     failed = sum(not rounds(way, runs, args, time.monotonic() + 60 * minutes) for way in args.ways)
     for way in args.ways:
         print(f"{way}, {1 if way == 'one' else args.gpus} GPUs, {args.steps} steps, {args.lengths} lengths; losses differ by {losses_agree(runs, way):.4f} at most")
-        titles = [word for title in MEASURES.values() for word in (title, "range", "to own; above")]
+        titles = [word for title in MEASURES.values() for word in (title, "range", f"to {args.only[0]}; above")]
         show(["", "rounds", *titles], table(runs, way))
     return 1 if failed else 0
 

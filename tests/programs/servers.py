@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import shutil
 import statistics
 import subprocess
@@ -32,6 +31,7 @@ from same_frameworks import installed  # noqa: E402
 SKIPPED = 77
 PORT = 8099
 TOKENS = 16
+KINDS = ("reserved", "asleep", "by_driver", "imported", "nvml", "unexplained")
 
 
 def opened(path, body=None, seconds=120, port=PORT):
@@ -202,9 +202,15 @@ def sleep(args):
     return ms, done.returncode, (done.stdout + done.stderr).strip()
 
 
-def asleep(args):
+def kinds(args):
+    """The MiB of each kind that custash's programs hold on the device."""
     done = subprocess.run([args.command, "top", "--once", "--json"], capture_output=True, text=True, check=True)
-    return sum(int(each) for each in re.findall(r'"asleep_bytes": ?(\d+)', done.stdout)) > 0
+    devices = [each for process in json.loads(done.stdout)["processes"] for each in process["devices"]]
+    return {kind: sum(each[f"{kind}_bytes"] or 0 for each in devices) / 2**20 for kind in KINDS}
+
+
+def asleep(args):
+    return kinds(args)["asleep"] > 0
 
 
 def measured(server, args):
@@ -217,6 +223,7 @@ def measured(server, args):
             if server.ask(TOKENS) != right:
                 row["wrong"].append("awake: another answer")
         row["awake_mib"] = used_mib() - start
+        row["kinds_awake"] = kinds(args)
         for cycle in range(args.cycles):
             ms, status, said = sleep(args)
             if status or not asleep(args):
@@ -224,6 +231,7 @@ def measured(server, args):
                 break
             row["sleeps"].append(ms)
             row["left_mib"].append(used_mib() - start)
+            row["kinds_asleep"] = kinds(args)
             row["first_token_ms"].append(timed(server.ask, 1)[1])
             if getattr(server, "evaluated", 0) > 4:
                 row["wrong"].append(f"cycle {cycle}: the cache of the prompt is lost")
@@ -251,7 +259,9 @@ def line_of(row):
     return (f"{row['name']}: {'; '.join(row['wrong']) or 'same'}, {len(row['sleeps'])} sleeps of {middle(row['sleeps'])} ms; first token "
             f"{middle(row['first_token_ms'])} ms asleep, {row['bare']['first_token_ms']:.0f} awake, reload {row['bare']['reload_s']:.1f} s; "
             f"{row['awake_mib']:.0f} MiB awake (bare {row['bare']['awake_mib']:.0f}), {middle(row['left_mib'])} asleep; "
-            f"woken by: {', '.join(row['woken_by']) or 'nothing'}\n  {row['said']}")
+            f"woken by: {', '.join(row['woken_by']) or 'nothing'}\n  {row['said']}\n"
+            + "\n".join(f"  {when}, MiB: " + ", ".join(f"{kind} {mib:.0f}" for kind, mib in row[f"kinds_{when}"].items())
+                        for when in ("awake", "asleep") if f"kinds_{when}" in row))
 
 
 def main():
