@@ -4,6 +4,7 @@
 #include "allocator/cache/digests.hpp"
 #include "allocator/memory/saved_bytes.hpp"
 #include "allocator/sleep/sleep.hpp"
+#include "pinned/sleep_store.hpp"
 #include "tests/unit/contents.hpp"
 
 #include <random>
@@ -16,7 +17,12 @@ namespace {
 
 // Blocks with known contents, on the device and here.
 struct Blocks {
-  explicit Blocks(Bytes device = 2_GiB) : bed(with_bytes(device)), sleep(*bed.allocator) {}
+  explicit Blocks(Bytes device = 2_GiB, const Config& config = Bed::vmm())
+      : bed(with_bytes(device), config),
+        store(bed.sim.driver(), config),
+        sleep(*bed.allocator) {
+    if (config.sleep_memory != Bed::vmm().sleep_memory) sleep.set_store(store);
+  }
 
   ~Blocks() {
     for (const Block& each : all)
@@ -73,6 +79,7 @@ struct Blocks {
   }
 
   Bed bed;
+  SleepStore store;
   Sleep sleep;
   std::vector<Block> all;
 };
@@ -216,6 +223,22 @@ TEST_CASE("a call that fails at any time loses no contents", "[unit][sleep_diges
   }
 }
 
+TEST_CASE("a sleep that lacks host memory leaves the next one its chance",
+          "[unit][sleep_digests]") {
+  Config config = Bed::vmm();
+  config.sleep_memory = 20_MiB;
+  Blocks it(2_GiB, config);
+  it.fill_with(it.add(40_MiB), 1);
+  const SleepAnswer answer = it.sleep.go({});
+  CHECK_FALSE(answer.asleep);
+  INFO(answer.text);
+  CHECK(answer.text.find("host memory") != std::string::npos);
+  CHECK(it.right());
+  it.write(it.all[0], 0, std::string(40_MiB, 'z'));
+  CHECK(it.go().saved == 0);
+  CHECK(it.right());
+}
+
 // Where memory was short, the next sleep tries again.
 TEST_CASE("without the kernel all is copied, and said", "[unit][sleep_digests]") {
   for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
@@ -223,6 +246,7 @@ TEST_CASE("without the kernel all is copied, and said", "[unit][sleep_digests]")
       Blocks it;
       it.fill_with(it.add(40_MiB), 1);
       it.add(8_MiB);
+      const std::uint64_t loads = sim::count("cuModuleLoadData");
       sim::fail_symbol(call, 1, code, true);
       const SleepAnswer answer = it.sleep.go({});
       sim::clear_failures();
@@ -235,6 +259,9 @@ TEST_CASE("without the kernel all is copied, and said", "[unit][sleep_digests]")
       CHECK(it.right());
       CHECK((it.go().kept >= 40_MiB) == again);
       CHECK(it.right());
+      // A module that is loaded stays, whatever failed after that.
+      if (std::string(call) != "cuModuleLoadData")
+        CHECK(sim::count("cuModuleLoadData") - loads == 1);
     }
   }
 }
