@@ -226,12 +226,12 @@ def measured(server, args):
         row["kinds_awake"] = kinds(args)
         for cycle in range(args.cycles):
             ms, status, said = sleep(args)
-            if status or not asleep(args):
+            row["kinds_asleep"] = kinds(args)
+            if status or not row["kinds_asleep"]["asleep"]:
                 row["wrong"].append(f"cycle {cycle}: not asleep: {said}")
                 break
             row["sleeps"].append(ms)
             row["left_mib"].append(used_mib() - start)
-            row["kinds_asleep"] = kinds(args)
             row["first_token_ms"].append(timed(server.ask, 1)[1])
             if getattr(server, "evaluated", 0) > 4:
                 row["wrong"].append(f"cycle {cycle}: the cache of the prompt is lost")
@@ -261,7 +261,7 @@ def line_of(row):
             f"{row['awake_mib']:.0f} MiB awake (bare {row['bare']['awake_mib']:.0f}), {middle(row['left_mib'])} asleep; "
             f"woken by: {', '.join(row['woken_by']) or 'nothing'}\n  {row['said']}\n"
             + "\n".join(f"  {when}, MiB: " + ", ".join(f"{kind} {mib:.0f}" for kind, mib in row[f"kinds_{when}"].items())
-                        for when in ("awake", "asleep") if f"kinds_{when}" in row))
+                        for when in ("awake", "asleep")))
 
 
 def main():

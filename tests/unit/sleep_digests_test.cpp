@@ -20,9 +20,7 @@ struct Blocks {
   explicit Blocks(Bytes device = 2_GiB, const Config& config = Bed::vmm())
       : bed(with_bytes(device), config),
         store(bed.sim.driver(), config),
-        sleep(*bed.allocator) {
-    if (config.sleep_memory != Bed::vmm().sleep_memory) sleep.set_store(store);
-  }
+        sleep(*bed.allocator) {}
 
   ~Blocks() {
     for (const Block& each : all)
@@ -79,7 +77,7 @@ struct Blocks {
   }
 
   Bed bed;
-  SleepStore store;
+  SleepStore store;  // for set_store()
   Sleep sleep;
   std::vector<Block> all;
 };
@@ -228,6 +226,7 @@ TEST_CASE("a sleep that lacks host memory leaves the next one its chance",
   Config config = Bed::vmm();
   config.sleep_memory = 20_MiB;
   Blocks it(2_GiB, config);
+  it.sleep.set_store(it.store);
   it.fill_with(it.add(40_MiB), 1);
   const SleepAnswer answer = it.sleep.go({});
   CHECK_FALSE(answer.asleep);
