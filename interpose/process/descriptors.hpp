@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Descriptors: the file descriptors that custash keeps in the program. A forked child closes
 // its copies at once, because a peer takes the end of a connection for the end of this process.
-// They avoid low numbers, which programs count on. A program may close one and give its number
-// to a file of its own, which stays open. Lock free, in static storage.
+// They avoid low numbers, which programs count on: always those of the standard streams. A
+// program may close one and give its number to a file of its own, which stays open. Lock free,
+// in static storage.
 #pragma once
 
 #include <array>
@@ -20,7 +21,8 @@ class Descriptors {
 
   // The descriptor under its new number.
   int keep(int fd) noexcept {
-    const int high = fcntl(fd, F_DUPFD_CLOEXEC, kFrom);
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, kFrom);
+    if (high < 0) high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (high >= 0) {
       close(fd);
       fd = high;
