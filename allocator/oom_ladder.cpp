@@ -65,18 +65,8 @@ bool ask_neighbours(Allocator::State& state, Lack& lack) {
 // Free memory in pages that are partly in use, where there is enough of it. It waits for work
 // that the driver would not wait for, so not for long.
 bool cut_pages(Allocator::State& state, Lack& lack) {
-  if (state.deep_trim == nullptr) return false;
-  const CUdevice device = lack.cache.device();
-  Bytes gain = 0;
-  visit_living(state.on_device(device),
-               [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });
-  const std::optional<Bytes> free = state.driver.free_bytes();
-  if (gain == 0 || !free) return false;
-  if (std::min(*free, state.limits.budget(device).room()) + gain <
-      align_up(lack.bytes, kPageBytes))
-    return false;
-  constexpr Nanoseconds kSecond = 1'000'000'000;
-  return state.deep_trim(state, device, std::min(state.config.patience, 1U) * kSecond) != 0;
+  return state.cut_pages != nullptr &&
+         state.cut_pages(state, lack.cache.device(), align_up(lack.bytes, kPageBytes));
 }
 
 // Blocks that the program has freed, and that are held for graphs although no call in them

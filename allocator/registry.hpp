@@ -172,7 +172,7 @@ struct Allocator::State {
   std::unordered_map<CUdevice, DeviceStats> ended GUARDED_BY(mutex);
 
   Neighbours neighbours;
-  Bytes (*deep_trim)(State& state, CUdevice device, Nanoseconds patience) = nullptr;
+  bool (*cut_pages)(State& state, CUdevice device, Bytes bytes) = nullptr;
 
   // So that each end finds what its begin has counted, whatever became of the stream since.
   struct OpenCapture {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Opens libcustash-check.so and hands it the table of functions that it calls here. With
-// custash linked in, the reports are linked in, too.
+// custash linked in, the reports and sleep are linked in, too.
 #include "interpose/build_id.hpp"
 #include "interpose/check/core_table.hpp"
 #include "interpose/real/dlsym.hpp"
@@ -47,6 +47,16 @@ const ReportLibrary* open_report_library(std::string* why) {
     if (const auto* const library = open<ReportLibrary>(kOpenReports, why))
       report_library_in_use.store(library, std::memory_order_release);
   return report_library();
+}
+
+const SleepLibrary* open_sleep_library(Allocator& core, std::string* why) {
+  if (sleep_library() == nullptr) {
+    if (const auto* const library = open<SleepLibrary>(kOpenSleep, why)) {
+      library->begin(core);
+      sleep_library_in_use.store(library, std::memory_order_release);
+    }
+  }
+  return sleep_library();
 }
 
 }  // namespace custash

@@ -7,7 +7,6 @@
 #include "allocator/base/thread.hpp"
 #include "allocator/memory_limits.hpp"
 #include "allocator/peer_processes.hpp"
-#include "allocator/sleep/deep_trim.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "interpose/counters/driver_calls.hpp"
 #include "interpose/counters/passed.hpp"
@@ -31,6 +30,7 @@
 #include "interpose/process/limit_group.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/peer_clients.hpp"
+#include "interpose/process/sleep_library.hpp"
 #include "interpose/real/dlsym.hpp"
 #include "interpose/real/loaded.hpp"
 #include "interpose/real/real_driver.hpp"
@@ -38,7 +38,6 @@
 #include "interpose/service/neighbours.hpp"
 #include "interpose/service/room.hpp"
 #include "interpose/service/verbs.hpp"
-#include "pinned/sleep_store.hpp"
 
 #include <algorithm>
 #include <array>
@@ -57,7 +56,7 @@ namespace {
 // The verbs of the service. Each is a row here; its function may be anywhere.
 constexpr service::Verb kVerbs[] = {
     {"bye", ipc::leave, true},  // importers' four
-    {"deep_trim", sleep_verbs::deep_trim},
+    {"deep_trim", sleep_verbs::deep_trim, false, sleep_verbs::prepare},
     {"give", neighbours::give, true},
     {"history", snapshot::answer_history, false, snapshot::prepare},
     {"leaks", snapshot::answer_leaks, false, snapshot::prepare},
@@ -65,7 +64,7 @@ constexpr service::Verb kVerbs[] = {
     {"pages", ipc::pages, true},
     {"ping", service::ping, true},
     {"share", ipc::share, true},
-    {"sleep", sleep_verbs::sleep},
+    {"sleep", sleep_verbs::sleep, false, sleep_verbs::prepare},
     {"snapshot", snapshot::answer, false, snapshot::prepare},
     {"stat", live::answer_statistics},
     {"trim", service::trim},
@@ -213,6 +212,15 @@ const ReportLibrary* open_reports(const Config& config) {
   return reports;
 }
 
+// Without the library the program runs, and its memory stays awake.
+void open_sleep(Allocator& core) {
+  const Config& config = core.config();
+  std::string why;
+  if (config.sleep_after + config.deep_trim_after + config.yield_after == 0) return;
+  if (open_sleep_library(core, &why) == nullptr)
+    say("custash: " + why + "; no memory goes to sleep or is trimmed deeply");
+}
+
 // A checker cannot see that a cached block is used after its free or past its end.
 void heed_checkers(Config* config) {
   if (const char* const seen = checkers::debugger())
@@ -320,14 +328,8 @@ State build() {
   service::answer_with(kVerbs, ipc::session_ended);
   if (parsed.config.control || parsed.config.neighbours) service::start_with_memory(driver);
   Allocator& core = make_core(driver, parsed.config);
-  auto& store = *new SleepStore(driver, core.config());  // never destroyed
-  FileCalls calls;
-  calls.keep = [](int fd) { return descriptors().keep(fd); };
-  calls.drop = [](int fd) { descriptors().drop(fd); };
-  store.set_calls(calls);
-  Sleep(core).set_store(store);
   Sleep(core).set_mapped(handle_table());
-  DeepTrim(core).serve_requests();
+  open_sleep(core);
   core.limits().set_quota_calls({neighbours::uuid_of, limit_group::join, charges::refresh});
   if (charges::counts(core)) {
     nvml::open_library();

@@ -52,13 +52,8 @@ class Quota {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    void begin() {
-      if (!std::exchange(under_way_, true)) calls.fetch_add(kBegun);
-    }
-
-    void end() {
-      if (std::exchange(under_way_, false)) calls.fetch_sub(1);
-    }
+    void begin();
+    void end();
 
    private:
     bool under_way_ = false;
@@ -177,7 +172,7 @@ class Quota {
   }
 
   // Those under way, below kMost, and above it all that were begun.
-  static inline std::atomic<std::uint64_t> calls{0};
+  static std::atomic<std::uint64_t> calls;
 
   QuotaShare alone_{};
   Group group_{{&alone_, 1}, &alone_, nullptr};

@@ -12,11 +12,6 @@ bool PageContents::reserve(HostStore& store, Bytes bytes, std::string* why) {
   return saved_.reserve(store, context_, bytes, why);
 }
 
-void PageContents::give_up(HostStore& store, Bytes keep) {
-  const Bytes intact = saved_.shrink(store, context_, keep);
-  std::erase_if(copies_, [&](const Part& each) { return each.offset + each.bytes > intact; });
-}
-
 Bytes PageContents::bytes() const {
   return parts_.empty() ? 0 : parts_.back().offset + parts_.back().bytes;
 }
@@ -255,12 +250,6 @@ void PageContents::woken() {
   });
   std::ranges::sort(copies_, {}, &Part::address);
   clear();
-}
-
-void PageContents::clear() {
-  parts_.clear();
-  of_one_value_.clear();
-  portion_ = first_part_ = first_of_one_value_ = 0;
 }
 
 }  // namespace custash

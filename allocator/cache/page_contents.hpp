@@ -40,7 +40,11 @@ class PageContents {
       : driver_(driver), context_(context), digests_(driver), stream_(stream) {}
 
   bool reserve(HostStore& store, Bytes bytes, std::string* why);
-  void give_up(HostStore& store, Bytes keep);
+
+  void give_up(HostStore& store, Bytes keep) {
+    const Bytes intact = saved_.shrink(store, context_, keep);
+    std::erase_if(copies_, [&](const Part& each) { return each.offset + each.bytes > intact; });
+  }
 
   [[nodiscard]] Bytes reserved() const { return saved_.size(); }
 
@@ -75,7 +79,12 @@ class PageContents {
 
   // All of it is awake. Copies stay for the next sleep, as far as the store keeps them.
   void woken();
-  void clear();
+
+  void clear() {
+    parts_.clear();
+    of_one_value_.clear();
+    portion_ = first_part_ = first_of_one_value_ = 0;
+  }
 
  private:
   [[nodiscard]] Bytes bytes() const;

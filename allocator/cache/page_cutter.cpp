@@ -111,15 +111,4 @@ Status PageCutter::mend() {
   return {};
 }
 
-std::vector<Page> PageCutter::abandon() {
-  std::vector<Page> mapped;
-  for (PageReplacement& page : broken_) {
-    core_.shared.budget.give(page.cut().alive());
-    page.abandon(&mapped);
-  }
-  broken_.clear();
-  unmapped_.store(0);
-  return mapped;
-}
-
 }  // namespace custash

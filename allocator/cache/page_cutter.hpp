@@ -54,4 +54,15 @@ class PageCutter {
   std::atomic<Bytes> unmapped_{0};
 };
 
+inline std::vector<Page> PageCutter::abandon() {
+  std::vector<Page> mapped;
+  for (PageReplacement& page : broken_) {
+    core_.shared.budget.give(page.cut().alive());
+    page.abandon(&mapped);
+  }
+  broken_.clear();
+  unmapped_.store(0);
+  return mapped;
+}
+
 }  // namespace custash

@@ -182,17 +182,4 @@ Status PageReplacement::reach_and_commit(Give give, Commit commit) {
   }
 }
 
-void PageReplacement::abandon(std::vector<Page>* mapped) {
-  for (std::size_t i = 0; i < made_; ++i) {
-    const Page& part = cut_.parts[i];
-    if (i < placed_)
-      mapped->push_back(part);
-    else
-      core_->shared.deferred_unmaps.release_later(part.handle);
-  }
-  Page& page = cut_.segment->pages.at(cut_.page.address);
-  page.sleep = away_ ? PageSleep::Asleep : PageSleep::Awake;  // asleep: nothing to unmap there
-  if (away_) core_->shared.deferred_unmaps.release_later(page.handle);
-}
-
 }  // namespace custash

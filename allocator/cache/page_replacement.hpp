@@ -50,4 +50,17 @@ class PageReplacement {
   std::size_t placed_ = 0;    // parts that are mapped in its place
 };
 
+inline void PageReplacement::abandon(std::vector<Page>* mapped) {
+  for (std::size_t i = 0; i < made_; ++i) {
+    const Page& part = cut_.parts[i];
+    if (i < placed_)
+      mapped->push_back(part);
+    else
+      core_->shared.deferred_unmaps.release_later(part.handle);
+  }
+  Page& page = cut_.segment->pages.at(cut_.page.address);
+  page.sleep = away_ ? PageSleep::Asleep : PageSleep::Awake;  // asleep: nothing to unmap there
+  if (away_) core_->shared.deferred_unmaps.release_later(page.handle);
+}
+
 }  // namespace custash

@@ -59,16 +59,6 @@ void Segments::take_out(const Segment& segment) {
       stat_pool(segment.arena->kind()), static_cast<std::int64_t>(segment.size), 1, -1);
 }
 
-void Segments::close_cut(PageCut& cut) {
-  for (const Block* block : cut.dead)
-    pages_.clear(block->address, block->end());
-  Arena& arena = *cut.segment->arena;
-  const StatPool pool = stat_pool(arena.kind());
-  stats_.count_reserved(pool, 0, static_cast<std::int64_t>(cut.parts.size()), 1);
-  stats_.count_reserved(pool, static_cast<std::int64_t>(cut.gain()), 1, -1);
-  arena.close_cut(cut);
-}
-
 void Segments::commit_return(Arena& arena, const PageReturn& item, std::size_t returned) {
   if (returned < item.pages.size()) {
     enter(*item.block->segment,

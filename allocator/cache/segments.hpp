@@ -7,7 +7,9 @@
 #include "allocator/base/check.hpp"
 #include "allocator/base/stats.hpp"
 #include "allocator/cache/cache_lock.hpp"
+#include "allocator/heap/page_cut.hpp"
 #include "allocator/heap/page_map.hpp"
+#include "allocator/heap/pool.hpp"
 #include "allocator/heap/segment.hpp"
 
 #include <vector>
@@ -48,5 +50,15 @@ class Segments {
   DeviceStats& stats_ GUARDED_BY(cache_lock);
   std::vector<Segment*> spare_ GUARDED_BY(cache_lock);
 };
+
+inline void Segments::close_cut(PageCut& cut) {
+  for (const Block* block : cut.dead)
+    pages_.clear(block->address, block->end());
+  Arena& arena = *cut.segment->arena;
+  const StatPool pool = stat_pool(arena.kind());
+  stats_.count_reserved(pool, 0, static_cast<std::int64_t>(cut.parts.size()), 1);
+  stats_.count_reserved(pool, static_cast<std::int64_t>(cut.gain()), 1, -1);
+  arena.close_cut(cut);
+}
 
 }  // namespace custash

@@ -137,13 +137,6 @@ void SleepingPages::stay(const PageCut& cut) {
   cut.segment->arena->abandon_cut(cut, core_.timeline.fences().passed());
 }
 
-void SleepingPages::forget() {
-  leaving_.clear();
-  sleepers_.clear();
-  portion_ = 0;
-  contents_.clear();
-}
-
 Status SleepingPages::copy_out(HostStore& store, SleepSums* sums, std::string* why) {
   sums->in_file += contents_.in_file();
   return contents_.save(store, why);
@@ -328,11 +321,6 @@ Status SleepingPages::wake(HostStore& store, MappedMemory* mapped, std::string* 
     }
     if (const Status given = give_access(0, sleepers_.size()); !given.ok()) return given;
   }
-}
-
-void SleepingPages::abandon() {
-  forget();
-  bytes_.store(0);
 }
 
 }  // namespace custash

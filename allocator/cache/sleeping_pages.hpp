@@ -58,7 +58,10 @@ class SleepingPages {
   [[nodiscard]] Bytes bytes() const { return bytes_.load(); }
 
   // The context ends. Nothing will be woken.
-  void abandon() REQUIRES(cache_lock);
+  void abandon() REQUIRES(cache_lock) {
+    forget();
+    bytes_.store(0);
+  }
 
  private:
   // A page that is restored at waking: what is alive of one that has left.
@@ -80,7 +83,14 @@ class SleepingPages {
   Status restore(HostStore& store, std::string* why);
   void stay(const PageCut& cut) REQUIRES(cache_lock);
   void leave(PageCut& cut) REQUIRES(cache_lock);
-  void forget();
+
+  void forget() {
+    leaving_.clear();
+    sleepers_.clear();
+    portion_ = 0;
+    contents_.clear();
+  }
+
   void claim() REQUIRES(cache_lock);
   Status give_access(std::size_t first, std::size_t last);
 

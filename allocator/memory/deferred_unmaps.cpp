@@ -25,10 +25,13 @@ void DeferredUnmaps::release(CUmemGenericAllocationHandle handle) {
   if (driver_.mem_release(handle) != CUDA_SUCCESS) keep({.handle = handle});
 }
 
-void DeferredUnmaps::keep(const Page& page) {
+void DeferredUnmaps::keep(const Page& page) noexcept {
   CUSTASH_ASSERT(page.size != 0 || page.handle != 0);
-  Lock lock(mutex_);
-  kept_.push_back(page);
+  try {
+    Lock lock(mutex_);
+    kept_.push_back(page);
+  } catch (...) {  // no host memory: it is never tried again
+  }
 }
 
 void DeferredUnmaps::retry() {

@@ -31,7 +31,7 @@ class DeferredUnmaps {
   void retry();
 
  private:
-  void keep(const Page& page);
+  void keep(const Page& page) noexcept;
 
   const Driver& driver_;
   Mutex mutex_{LockRank::Events};

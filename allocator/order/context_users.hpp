@@ -26,18 +26,10 @@ class ContextUsers {
     return false;
   }
 
-  void leave() {
-    CUSTASH_ASSERT(users_.load() != 0);
-    if (users_.fetch_sub(1) == 1 && closed_.load() != 0) users_.notify_all();
-  }
+  void leave();
 
   // Before a call that may end the context. Waits for no more than that call does: for work.
-  void close() {
-    closed_.fetch_add(1);
-    if (!holds(Rule::a_context_ends_after_its_users)) return;
-    for (std::uint32_t inside = users_.load(); inside != 0; inside = users_.load())
-      users_.wait(inside);
-  }
+  void close();
 
   // The context has not ended after all.
   void open() {

@@ -15,7 +15,7 @@ enum class SleepState : std::uint32_t { Awake, GoingToSleep, Asleep, Waking };
 
 class SleepGate {
  public:
-  // Set once, before the gate is ever closed. `wake` ends with the state Awake.
+  // Before the state is Asleep. `wake` ends with the state Awake.
   void set_waker(void (*wake)(void*), void* data) {
     wake_ = wake;
     data_ = data;
@@ -27,28 +27,13 @@ class SleepGate {
 
   // Returns once the memory is there. Wakes the process where it sleeps, and waits where
   // another thread puts it to sleep or wakes it.
-  void pass() {
-    for (SleepState now = state(); now != SleepState::Awake; now = state()) {
-      came_.store(true);
-      if (now != SleepState::Asleep) {
-        state_.wait(now);
-      } else if (change(SleepState::Asleep, SleepState::Waking)) {
-        wake_(data_);
-      }
-    }
-  }
+  void pass();
 
   // Somebody has waited here since the gate was closed.
   [[nodiscard]] bool somebody_came() const { return came_.load(); }
 
   // ---- For the one thread that changes the state. False: it is not `from` any more.
-  bool change(SleepState from, SleepState to) {
-    if (!state_.compare_exchange_strong(from, to)) return false;
-    if (to == SleepState::GoingToSleep) came_.store(false);
-    if (from == SleepState::Awake) closings_.fetch_add(1);
-    state_.notify_all();
-    return true;
-  }
+  bool change(SleepState from, SleepState to);
 
   // ---- Calls that need the mapping while they last. The process cannot go to sleep between
   // the two.

@@ -38,7 +38,7 @@ struct Uncut {
       cache->still_pages().cutter.cancel();
       unmapped += cache->still_pages().cutter.unmapped();
     }
-    if (unmapped != 0) still.leave_asleep(unmapped);
+    if (unmapped != 0) still.leave_asleep(unmapped, wake_up);
   }
 
   Standstill& still;
@@ -59,13 +59,24 @@ std::string cut(Allocator::State& state, const SleepRequest& request, CutSums* s
   return all ? std::string() : "a context cannot be made current";
 }
 
+// For the ladder, where it gives enough. It waits for work that the driver would not wait for,
+// so not for long.
+bool cut_pages(Allocator::State& state, CUdevice device, Bytes bytes) {
+  Bytes gain = 0;
+  visit_living(state.on_device(device),
+               [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });
+  const std::optional<Bytes> free = state.driver.free_bytes();
+  if (gain == 0 || !free) return false;
+  if (std::min(*free, state.limits.budget(device).room()) + gain < bytes) return false;
+  constexpr Nanoseconds kSecond = 1'000'000'000;
+  const Nanoseconds patience = std::min(state.config.patience, 1U) * kSecond;
+  return DeepTrim(state).go({.device = device, .patience = patience}).sums.given != 0;
+}
+
 }  // namespace
 
 void DeepTrim::serve_requests() {
-  if (state_.config.deep_trim_after == 0) return;
-  state_.deep_trim = [](Allocator::State& state, CUdevice device, Nanoseconds patience) {
-    return DeepTrim(state).go({.device = device, .patience = patience}).sums.given;
-  };
+  if (state_.config.deep_trim_after != 0) state_.cut_pages = cut_pages;
 }
 
 DeepTrimAnswer DeepTrim::go(const SleepRequest& request) {

@@ -20,7 +20,9 @@ struct DeepTrimAnswer {
 
 class DeepTrim {
  public:
-  explicit DeepTrim(Allocator& core) : state_(core.state()) {}
+  explicit DeepTrim(Allocator& core) : DeepTrim(core.state()) {}
+
+  explicit DeepTrim(Allocator::State& state) : state_(state) {}
 
   // Pages that are wholly free are returned in any case.
   DeepTrimAnswer go(const SleepRequest& request);
@@ -30,8 +32,6 @@ class DeepTrim {
   void serve_requests();
 
  private:
-  explicit DeepTrim(Allocator::State& state) : state_(state) {}
-
   Allocator::State& state_;
 };
 

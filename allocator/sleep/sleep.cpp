@@ -13,9 +13,8 @@
 
 namespace custash {
 
-const char* sleep_state_name(SleepState state) {
-  constexpr const char* kNames[] = {"awake", "going to sleep", "asleep", "waking"};
-  return kNames[static_cast<std::size_t>(state)];
+void append(std::string* text, const char* separator, Bytes bytes, const char* of_what) {
+  if (bytes != 0) *text += (text->empty() ? "" : separator) + in_mib(bytes) + " " + of_what;
 }
 
 namespace {
@@ -78,7 +77,7 @@ std::string Attempt::run() {
   Bytes away = 0;
   for (ContextCache* cache : still.caches())
     away += cache->still_pages().sleeping.bytes() + cache->still_pages().cutter.unmapped();
-  still.leave_asleep(away);
+  still.leave_asleep(away, wake_up);
   answer.standstill = still.lasts();
   return {};
 }
@@ -142,14 +141,6 @@ std::string Attempt::save() {
 
 }  // namespace
 
-void Sleep::set_store(HostStore& store) {
-  state_.sleeping.set_store(store);
-}
-
-void Sleep::set_mapped(MappedMemory& mapped) {
-  state_.sleeping.set_mapped(mapped);
-}
-
 SleepAnswer Sleep::go(const SleepRequest& request) {
   SleepAnswer answer;
   const Nanoseconds start = state_.driver.now();
@@ -204,40 +195,6 @@ SleepAnswer Sleep::go(const SleepRequest& request) {
       "event=asleep text=\"" + answer.text +
           "\" standstill_ms=" + std::to_string(answer.standstill / 1'000'000));
   return answer;
-}
-
-void Sleep::wake() {
-  state_.sleep_gate.pass();
-}
-
-void Sleep::wake_within(Nanoseconds time) {
-  state_.sleeping.give_up_at.store(state_.driver.now() + time);
-  state_.sleep_gate.hold();  // for good: it cannot be put to sleep any more
-}
-
-SleepState Sleep::state() const {
-  return state_.sleep_gate.state();
-}
-
-Bytes Sleep::asleep_bytes(int device) const {
-  Bytes sum = 0;
-  if (state_.sleep_gate.closed()) {
-    for (ContextCache* cache : state_.on_device(device))
-      sum += cache->still_pages().sleeping.bytes();
-  }
-  return sum;
-}
-
-std::uint64_t Sleep::submissions() const {
-  std::uint64_t sum = 0;
-  for (ContextCache* cache : state_.all())
-    sum += cache->timeline().submissions().submitted().count;
-  return sum;
-}
-
-void Sleep::keep_awake(Address base, std::uint64_t buffer_id, bool on) {
-  if (ContextCache* cache = state_.owner(base))
-    cache->still_pages().staying.keep(base, buffer_id, on);
 }
 
 }  // namespace custash

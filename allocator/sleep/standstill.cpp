@@ -3,7 +3,6 @@
 #include "allocator/sleep/standstill.hpp"
 
 #include "allocator/base/rule.hpp"
-#include "allocator/base/words.hpp"
 #include "allocator/registry.hpp"
 
 #include <algorithm>
@@ -29,13 +28,6 @@ bool LivingContexts::add(const std::vector<ContextCache*>& caches) {
       all = all && events.ended();
   }
   return all;
-}
-
-Standstill::Standstill(Allocator::State& state, const SleepRequest& request)
-    : state_(state), driver_(state.driver), request_(request) {
-  state.sleep_gate.set_waker([](void* of) { wake_up(*static_cast<Allocator::State*>(of)); },
-                             &state);
-  contexts_.add(state.all());
 }
 
 std::string Standstill::begin(bool asleep_too) {
@@ -106,16 +98,13 @@ bool Standstill::disturbed() const {
   return closed_ && request_.only_if_idle && state_.sleep_gate.somebody_came();
 }
 
-void Standstill::leave_asleep(Bytes bytes) {
+void Standstill::leave_asleep(Bytes bytes, void (*wake)(void* state)) {
   if (!closed_) return;
+  state_.sleep_gate.set_waker(wake, &state_);
   state_.sleep_gate.asleep.store(bytes);
   if (!was_asleep()) state_.sleep_gate.promised.store(0);
   closed_ = false;
   (void)state_.sleep_gate.change(SleepState::GoingToSleep, SleepState::Asleep);
-}
-
-void append(std::string* text, const char* separator, Bytes bytes, const char* of_what) {
-  if (bytes != 0) *text += (text->empty() ? "" : separator) + in_mib(bytes) + " " + of_what;
 }
 
 }  // namespace custash

@@ -8,10 +8,10 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/scope.hpp"
-#include "allocator/cache/context_cache.hpp"
+#include "allocator/registry.hpp"
 #include "allocator/sleep/sleep.hpp"
 
-#include <deque>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -26,13 +26,16 @@ class LivingContexts {
   [[nodiscard]] const std::vector<ContextCache*>& caches() const { return caches_; }
 
  private:
-  std::deque<ContextUse> uses_;
+  std::list<ContextUse> uses_;  // empty, it needs no memory: waking may have none
   std::vector<ContextCache*> caches_;
 };
 
 class Standstill {
  public:
-  Standstill(Allocator::State& state, const SleepRequest& request);
+  Standstill(Allocator::State& state, const SleepRequest& request)
+      : state_(state), driver_(state.driver), request_(request) {
+    contexts_.add(state.all());
+  }
 
   ~Standstill() { open(); }
 
@@ -56,9 +59,9 @@ class Standstill {
   // The program waits at the gate, and the request is for an idle process.
   [[nodiscard]] bool disturbed() const;
 
-  // The gate stays closed, for `bytes` that are away in all: the next submission wakes it.
+  // The gate stays closed, for `bytes` that are away in all: the next submission calls `wake`.
   // Nothing happens if the gate could not be closed.
-  void leave_asleep(Bytes bytes);
+  void leave_asleep(Bytes bytes, void (*wake)(void* state));
 
   [[nodiscard]] const std::vector<ContextCache*>& caches() const { return contexts_.caches(); }
 
@@ -95,8 +98,8 @@ bool Standstill::each_chosen(Visit visit) {
 
 // Waking brings the memory of a process that sleeps back, whatever it takes. By the one thread
 // that made the gate's state Waking. Returns when the memory is there, or when the process
-// ends.
-void wake_up(Allocator::State& state);
+// ends. `state`: the allocator's.
+void wake_up(void* state);
 
 // Releases what kept contents and is not worth keeping. By the thread that has the turn,
 // while the process is awake.

@@ -134,7 +134,8 @@ void shrink_saved(Allocator::State& state) {
   });
 }
 
-void wake_up(Allocator::State& state) {
+void wake_up(void* of) {
+  auto& state = *static_cast<Allocator::State*>(of);
   const Quota::Call call;
   const CancellationOff off;
   const Nanoseconds start = state.driver.now();

@@ -116,8 +116,8 @@ CUSTASH_API custash_status_t custash_empty_cache(void);
 /* Puts the device memory of the process to sleep: copies its contents to the host and releases
  * it to the driver. All addresses stay. Waits up to 2 s for the process's work. The next
  * submission wakes all of it. Some memory stays awake (docs/sleeping.md). Errors:
- * INVALID_VALUE, NOT_RUNNING; BUSY: nothing has changed, and custash_last_error_message says
- * why. */
+ * INVALID_VALUE, NOT_RUNNING; FILE: libcustash-check.so is missing; BUSY: nothing has changed,
+ * and custash_last_error_message says why. */
 CUSTASH_API custash_status_t custash_sleep(int device);
 
 /* Returns when the memory is on the device again. It waits while the device has no room. Wakes
@@ -141,8 +141,8 @@ CUSTASH_API custash_status_t custash_trim_idle(int device);
 /* As custash_trim of everything that is free, also in pages that are partly in use: these
  * become small ones at the same addresses. Waits up to 2 s for the process's work; submissions
  * of other threads wait meanwhile. Some pages stay whole (docs/sleeping.md). Errors:
- * INVALID_VALUE, NOT_RUNNING; BUSY: no page was cut, and custash_last_error_message says why.
- */
+ * INVALID_VALUE, NOT_RUNNING; FILE: libcustash-check.so is missing; BUSY: no page was cut, and
+ * custash_last_error_message says why. */
 CUSTASH_API custash_status_t custash_trim_deep(int device);
 
 /* The most that is held of the device, in use and cached, by all contexts of this process

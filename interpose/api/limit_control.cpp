@@ -3,9 +3,8 @@
 // else.
 #include "allocator/base/last_error.hpp"
 #include "allocator/memory_limits.hpp"
-#include "allocator/sleep/deep_trim.hpp"
-#include "allocator/sleep/sleep.hpp"
 #include "interpose/api/control.hpp"
+#include "interpose/process/sleep_library.hpp"
 
 #include <string>
 
@@ -16,14 +15,16 @@ using control::with_device;
 
 namespace {
 
-// BUSY if `ask(core, device)` answers with a reason.
+// BUSY if `ask(library, core, device)` answers with a reason.
 template <typename Ask>
 custash_status_t busy_if(int device, Ask ask) {
   return with_device(device, [&](Allocator& core, int number) {
-    const std::string why = ask(core, number);
+    std::string why;
+    const SleepLibrary* const library = open_sleep_library(core, &why);
+    if (library != nullptr) why = ask(*library, core, number);
     if (why.empty()) return CUSTASH_SUCCESS;
     set_last_error(why);
-    return CUSTASH_ERROR_BUSY;
+    return library == nullptr ? CUSTASH_ERROR_FILE : CUSTASH_ERROR_BUSY;
   });
 }
 
@@ -47,15 +48,15 @@ custash_status_t custash_trim_idle(int device) {
 }
 
 custash_status_t custash_trim_deep(int device) {
-  return busy_if(device, [](Allocator& core, int number) {
-    const DeepTrimAnswer answer = DeepTrim(core).go({.device = number});
+  return busy_if(device, [](const SleepLibrary& library, Allocator& core, int number) {
+    const DeepTrimAnswer answer = library.deep_trim(core, {.device = number});
     return answer.done ? std::string() : answer.text;
   });
 }
 
 custash_status_t custash_sleep(int device) {
-  return busy_if(device, [](Allocator& core, int number) {
-    const SleepAnswer answer = Sleep(core).go({.device = number});
+  return busy_if(device, [](const SleepLibrary& library, Allocator& core, int number) {
+    const SleepAnswer answer = library.sleep(core, {.device = number});
     return answer.asleep ? std::string() : answer.text;
   });
 }

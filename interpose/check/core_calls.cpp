@@ -7,6 +7,10 @@ const custash::ReportLibrary* custash_open_reports(const custash::CoreTable* cor
   return custash::open_reports(core);
 }
 
+const custash::SleepLibrary* custash_open_sleep(const custash::CoreTable* core) {
+  return custash::open_sleep(core);
+}
+
 #define SELF(Class, ...) (const_cast<Class&>(*this) __VA_OPT__(, ) __VA_ARGS__)  // NOLINT
 #define FUNCTION(id, result, name, params, how, args) \
   auto custash::name params how->result {             \

@@ -4,14 +4,18 @@
 #pragma once
 
 // clang-format off: first, as it includes cuda.h without the renaming macros
+#include "interpose/process/sleep_library.hpp"
 #include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "allocator/allocator.hpp"
 #include "allocator/base/log.hpp"
+#include "allocator/base/words.hpp"
 #include "allocator/cache/growth.hpp"
 #include "allocator/cache/reclaim.hpp"
 #include "allocator/cache/sampler.hpp"
 #include "allocator/heap/arena.hpp"
+#include "allocator/registry.hpp"
+#include "allocator/sleep/standstill.hpp"
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/driver_calls.hpp"
 #include "interpose/counters/passed.hpp"
@@ -22,12 +26,16 @@
 #include "interpose/process/callers.hpp"
 #include "interpose/process/captures.hpp"
 #include "interpose/process/check_library.hpp"
+#include "interpose/process/descriptors.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
 #include "interpose/process/snapshot_form.hpp"
 #include "interpose/real/entry_points.hpp"
+#include "pinned/first_touch.hpp"
 #include "pinned/host_cache.hpp"
+#include "pinned/host_limits.hpp"
+#include "pinned/host_memory.hpp"
 #include "pinned/host_reclaim.hpp"
 #include "pinned/host_request.hpp"
 
@@ -53,11 +61,14 @@ inline void prepare_unwinder() {
   (void)_Unwind_Backtrace([](_Unwind_Context*, void*) { return _URC_END_OF_STACK; }, nullptr);
 }
 
-// libcustash-check.so exports these names; with custash linked in, open_reports() is called.
+// libcustash-check.so exports these names; with custash linked in, open_reports() and
+// open_sleep() are called.
 using OpenChecks = const CheckLibrary*(const CoreTable* core);
 using OpenReports = const ReportLibrary*(const CoreTable* core);
+using OpenSleep = const SleepLibrary*(const CoreTable* core);
 inline constexpr const char* kOpenChecks = "custash_open_checks";
 inline constexpr const char* kOpenReports = "custash_open_reports";
+inline constexpr const char* kOpenSleep = "custash_open_sleep";
 
 // In libcustash-check.so: libcustash.so's, which outlives it.
 inline const CoreTable* core_table = nullptr;
@@ -66,9 +77,11 @@ inline const CoreTable* core_table = nullptr;
 
 extern "C" __attribute__((visibility("default"))) custash::OpenChecks custash_open_checks;
 extern "C" __attribute__((visibility("default"))) custash::OpenReports custash_open_reports;
+extern "C" __attribute__((visibility("default"))) custash::OpenSleep custash_open_sleep;
 
 namespace custash {
 
 OpenReports open_reports;
+OpenSleep open_sleep;
 
 }  // namespace custash

@@ -19,7 +19,9 @@ namespace custash {
 // Hidden, so that a shared library with custash in it gets its own.
 struct CoreTable;
 struct ReportLibrary;
+struct SleepLibrary;
 const ReportLibrary* open_reports(const CoreTable* core);
+const SleepLibrary* open_sleep(const CoreTable* core);
 
 Dlsym* next_dlsym() noexcept {
   if (___dlsym != nullptr) return ___dlsym;
@@ -38,6 +40,8 @@ bool stands_in_front() noexcept {
 void* find_check_library(const char* function, std::string* why) {
   if (std::string_view(function) == "custash_open_reports")
     return reinterpret_cast<void*>(open_reports);
+  if (std::string_view(function) == "custash_open_sleep")
+    return reinterpret_cast<void*>(open_sleep);
   if (custash_open_checks == nullptr)
     *why = "the program is not linked with libcustash-check.a";
   return reinterpret_cast<void*>(custash_open_checks);

@@ -3,9 +3,9 @@
 #include "interpose/service/room.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/sleep/sleep.hpp"
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/sleep_library.hpp"
 #include "interpose/service/neighbours.hpp"
 #include "interpose/service/service_client.hpp"
 
@@ -133,7 +133,7 @@ void* go_to_sleep(void* of) {
   const SleepRequest request{.patience = idle ? kSecond / 10 : 10 * kSecond,
                              .gives_way = service::paused,
                              .only_if_idle = idle};
-  const SleepAnswer answer = Sleep(core).go(request);
+  const SleepAnswer answer = sleep_library()->sleep(core, request);
   if (!answer.asleep && !answer.disturbed) left_alone.store(core.driver().now() + kLeftAlone);
   under_way.store(false);
   return nullptr;
@@ -142,7 +142,8 @@ void* go_to_sleep(void* of) {
 service::ReplyStatus answer_to(Allocator& core, std::uint32_t priority) {
   using service::ReplyStatus;
   const Config& config = core.config();
-  if (!config.neighbours || config.yield_after == 0) return ReplyStatus::Refused;
+  if (!config.neighbours || config.yield_after == 0 || sleep_library() == nullptr)
+    return ReplyStatus::Refused;
   const SleepState state = Sleep(core).state();
   if (under_way.load() || state == SleepState::GoingToSleep) return ReplyStatus::Later;
   if (state == SleepState::Asleep) return ReplyStatus::Done;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/sleep/deep_trim.hpp"
-#include "allocator/sleep/sleep.hpp"
+#include "interpose/process/process.hpp"
+#include "interpose/process/sleep_library.hpp"
 #include "interpose/service/verbs.hpp"
 
 #include <atomic>
@@ -77,13 +77,18 @@ class Idleness {
 
 }  // namespace
 
+bool prepare(std::string* why) {
+  Allocator* const core = process::running();
+  return core != nullptr && open_sleep_library(*core, why) != nullptr;
+}
+
 void sleep(Allocator& core,
            service::Session&,
            std::string_view arguments,
            service::Answer* answer) {
   SleepRequest request;
   if (!read_request(arguments, &request, answer)) return;
-  SleepAnswer result = Sleep(core).go(request);
+  SleepAnswer result = sleep_library()->sleep(core, request);
   if (result.already) return answer_with(true, "asleep already", answer);
   answer_with(result.asleep, std::move(result.text), answer);
 }
@@ -94,7 +99,7 @@ void deep_trim(Allocator& core,
                service::Answer* answer) {
   SleepRequest request;
   if (!read_request(arguments, &request, answer)) return;
-  DeepTrimAnswer result = DeepTrim(core).go(request);
+  DeepTrimAnswer result = sleep_library()->deep_trim(core, request);
   answer_with(result.done, std::move(result.text), answer);
 }
 
@@ -123,15 +128,18 @@ int tick(Allocator& core) {
   static std::uint64_t trimmed_at = ~std::uint64_t{0};  // submissions at the last deep trim
   static std::int64_t left = 0;                         // what it could not release
   constexpr Nanoseconds kPatience = 100 * kMillisecond;
+  constexpr int kLook = 250;
   const Config& config = core.config();
-  Sleep sleep(core);
+  const SleepLibrary* const library = sleep_library();
+  if (library == nullptr) return kLook;
+  const Sleep sleep(core);
   const Nanoseconds now = core.driver().now();
   const std::uint64_t submissions = sleep.submissions();
   const bool away = sleep.state() != SleepState::Awake;
   if (config.deep_trim_after != 0 &&
       before_deep_trim.lasts(config.deep_trim_after * kSecond, submissions, now, away) &&
       (submissions != trimmed_at || cached_bytes(core) > left)) {
-    if (DeepTrim(core).go({.patience = kPatience, .only_if_idle = true}).done) {
+    if (library->deep_trim(core, {.patience = kPatience, .only_if_idle = true}).done) {
       trimmed_at = submissions;
       left = cached_bytes(core);
     }
@@ -139,10 +147,9 @@ int tick(Allocator& core) {
   }
   if (config.sleep_after != 0 &&
       before_sleep.lasts(config.sleep_after * kSecond, submissions, now, away)) {
-    (void)sleep.go({.patience = kPatience, .only_if_idle = true});
+    (void)library->sleep(core, {.patience = kPatience, .only_if_idle = true});
     before_sleep.begin_again(core.driver().now());
   }
-  constexpr int kLook = 250;
   return kLook;
 }
 

@@ -9,6 +9,9 @@
 // deeply.
 namespace custash::sleep_verbs {
 
+// Before the next two: opens the library that has them.
+bool prepare(std::string* why);
+
 // "sleep DEVICE MILLISECONDS": all devices for -1; at most this long for work that still runs.
 // The answer says what became of the memory, or why it did not go to sleep.
 service::Run sleep;

@@ -12,6 +12,7 @@ ELSEWHERE = {
     "custash::process::build": "the composition root, interpose/startup.cpp, builds the core",
     "custash::open_check_library": "the composition root opens the library of checks",
     "custash::open_report_library": "the same",
+    "custash::open_sleep_library": "the same",
 }
 
 

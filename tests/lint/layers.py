@@ -8,6 +8,8 @@ from source import PRODUCT, files, finish, read
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 PUBLIC = re.compile(r"(interpose/api/)?custash(_\w+)?[.]h(pp)?")
 FORBIDDEN_IN_CORE = re.compile(r'\bgetenv\s*\(|\bdlsym\s*\(|extern\s*"C"')
+# Each library has its own list of those that wait for an atomic: an inline function may notify those of the wrong one.
+NOTIFIES = re.compile(r"\bnotify_(?:all|one)\s*\(")
 
 
 class Rules:
@@ -61,10 +63,12 @@ def problems_of(rules, path, text):
         why = check(rules, path, target)
         if why:
             problems.append(f"{path}: includes {target}: {why}")
+    code = re.sub(r"//[^\n]*", "", text)
     if path.startswith("allocator/"):
-        code = re.sub(r"//[^\n]*", "", text)
         for found in FORBIDDEN_IN_CORE.findall(code):
             problems.append(f"{path}: {found.strip()} does not belong in allocator/")
+    if path.startswith(PRODUCT) and path.endswith(".hpp") and NOTIFIES.search(code):
+        problems.append(f"{path}: notifies in a header, which two libraries may contain")
     return problems
 
 
@@ -117,12 +121,13 @@ def self_test():
            ("allocator/base/config.cpp", "#include <spdlog/spdlog.h>"),
            ("allocator/base/config.cpp", "#include <cuda.h>"),
            ("allocator/base/config.cpp", 'x = getenv("A");'),
+           ("allocator/base/a.hpp", "void f() { x.notify_all(); }"),
            ("interpose/a.cpp", '#include "allocator/heap/block.hpp"'),
            ("interpose/a.cpp", '#include "allocator/base/units.hpp"'),
            ("interpose/a.cpp", '#include "tests/sim/sim.hpp"'),
            ("tests/sim/a.cpp", '#include "allocator/heap/block.hpp"')]
     good = [("allocator/heap/block.cpp", '#include "allocator/heap/block.hpp"\n#include <map>'),
-            ("allocator/heap/block.cpp", '#include "allocator/base/units.hpp"'),
+            ("allocator/heap/block.cpp", '#include "allocator/base/units.hpp"\nvoid f() { x.notify_all(); }'),
             ("allocator/allocator.cpp", '#include "allocator/heap/block.hpp"'),
             ("interpose/a.cpp", '#include "interpose/b.hpp"\n#include "allocator/base/config.hpp"\n#include <cuda.h>'),
             ("tests/sim/a.cpp", '#include "allocator/base/units.hpp"'),

@@ -3,7 +3,8 @@
 // the other context Y uses memory of X. X's kernel uses memory of Y, which a thread frees.
 //
 // Stands for:
-//   allocator/order/context_users.hpp: enter leave close open ContextUse
+//   allocator/order/context_users.hpp: enter open ContextUse
+//   allocator/order/context_users.cpp: ContextUsers::leave ContextUsers::close
 //   allocator/submission.cpp: Allocator::context_destroyed Allocator::context_gone
 //   allocator/registry.hpp: visit_living
 //   allocator/registry.cpp: wait_for_others

@@ -4,11 +4,13 @@
 // at last the process ends. Who finds the process asleep wakes it.
 //
 // Stands for:
-//   allocator/order/sleep_gate.hpp: pass change hold let_go held
+//   allocator/order/sleep_gate.hpp: hold let_go held
+//   allocator/order/sleep_gate.cpp: SleepGate::pass SleepGate::change
 //   allocator/order/submissions.cpp: Submissions::activate Submissions::try_activate Submissions::bar Submissions::retire
 //   allocator/order/timeline.cpp: Timeline::idle_behind_bar Timeline::leave
 //   allocator/sleep/standstill.cpp: Standstill::begin Standstill::close Standstill::wait_until_idle Standstill::leave_asleep
-//   allocator/sleep/sleep.cpp: Attempt::run Attempt::save Sleep::wake_within
+//   allocator/sleep/sleep.cpp: Attempt::run Attempt::save
+//   allocator/sleep/state.cpp: Sleep::wake_within
 //   allocator/sleep/waking.cpp: wake_up
 //   allocator/registry.cpp: cache
 //

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """libcustash-check.so: it must lie beside libcustash.so, of the same build, and is opened only when it is needed. Without it a
-program runs as usual, and one line says that nothing was checked or reported. Programs with custash linked in need
+program runs as usual and stays awake, and one line says that nothing was checked or reported. Programs with custash linked in need
 libcustash-check.a for the checks."""
 import mmap
 import os
@@ -18,6 +18,7 @@ from program import PATHS, Case, environment, must_load_the_library
 PATHS.command = ""
 CHECKS = ("guard:all,guard_report:-", "check_streams:true,guard_report:-")
 REPORTS = ("history:1000", "summary:true", "leaks:true", "snapshot:x.json", "record:x.trace", "stats:detailed", "snapshot_signal:10")
+SLEEP = ("sleep_after:1", "deep_trim_after:1", "yield_after:1")
 STEPS = ("alloc 1000", "fill 0 7", "free 0", "free 0")
 NAMES = ("libcustash.so", "libcustash-check.so")
 
@@ -57,6 +58,9 @@ class CheckLibrary(Case):
         for conf in REPORTS:
             self.assertRegex(self.say(conf, library=self.copy),
                              f"^custash: {self.checks}: cannot open .*; nothing is recorded or reported\n$")
+        for conf in SLEEP:
+            self.assertRegex(self.say(conf, library=self.copy),
+                             f"^custash: {self.checks}: cannot open .*; no memory goes to sleep or is trimmed deeply\n$")
         with actor.Actor(LD_PRELOAD=self.copy, CUSTASH_CONF="snapshot_signal:10") as process:
             self.assertFalse(process.code("alloc 1000"))
             os.kill(process.pid, signal.SIGUSR1)
@@ -65,13 +69,15 @@ class CheckLibrary(Case):
         with self.subTest("from C"):
             code = ("c = ctypes.CDLL(None); c.custash_last_error_message.restype = ctypes.c_char_p\n"
                     "for call in (lambda: c.custash_history_start(100, 4), lambda: c.custash_snapshot(b'/x.json'),\n"
-                    "             lambda: c.custash_leaks_text(None, ctypes.byref(ctypes.c_size_t()))):\n"
+                    "             lambda: c.custash_leaks_text(None, ctypes.byref(ctypes.c_size_t())),\n"
+                    "             lambda: c.custash_sleep(0), lambda: c.custash_trim_deep(0)):\n"
                     "    assert call() == 7 and b'libcustash-check.so: cannot open' in c.custash_last_error_message()\n"
-                    "assert c.custash_history_stop() == 0")
+                    "assert c.custash_history_stop() == 0 and c.custash_wake(0) == 0")
             self.assertEqual(self.python(code, self.copy, ""), "")
         with self.subTest("the command"), actor.Actor(LD_PRELOAD=self.copy) as process:
             self.assertFalse(process.code("alloc 1000"))
-            for command in (("snapshot", str(process.pid)), ("snapshot", "--history", str(process.pid)), ("leaks", str(process.pid))):
+            for command in (("snapshot", str(process.pid)), ("snapshot", "--history", str(process.pid)), ("leaks", str(process.pid)),
+                            ("sleep", str(process.pid)), ("trim", "--deep", str(process.pid))):
                 done = subprocess.run([PATHS.command, *command], capture_output=True, text=True, check=False, env=environment(False))
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("libcustash-check.so: cannot open", done.stderr)
@@ -90,6 +96,16 @@ class CheckLibrary(Case):
                 "assert not loaded(), 'too early'\n"
                 "assert not c.custash_history_start(100, 4) and loaded()")
         self.assertEqual(self.python(code, PATHS.library, ""), "")
+        for call in ("sleep", "trim_deep"):
+            code = ("c = ctypes.CDLL(None)\nloaded = lambda: 'libcustash-check' in open('/proc/self/maps').read()\n"
+                    "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000)) and not c.custash_wake(0) and not loaded()\n"
+                    f"assert not c.custash_{call}(0) and loaded()\n"
+                    "assert not d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(1000)) and not d.cuMemFree_v2(p)")
+            self.assertEqual(self.python(code, PATHS.library, ""), "")
+        for conf in SLEEP:
+            code = ("assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000))\n"
+                    "assert 'libcustash-check' in open('/proc/self/maps').read(), 'not at the start'")
+            self.assertEqual(self.python(code, PATHS.library, conf), "")
 
     def test_a_library_of_another_build(self):
         self.copy_checks()
@@ -141,6 +157,16 @@ class CheckLibrary(Case):
         for conf in ("guard:all,guard_report:-", "history:100"):
             for which in range(0, 40):
                 self.python(code.format(which), f"{PATHS.library}:{fails}", conf)
+        code = ("fail, which, host = ctypes.CDLL(None).fail_malloc_of_custash, {}, (ctypes.c_ubyte * 3)()\n"
+                "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(4 << 20)) and not d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(4 << 20))\n"
+                "assert not ctypes.CDLL(None).custash_trim_deep(0)\n"  # opens it
+                "fail(ctypes.c_long(which))\n"
+                "code = ctypes.CDLL(None).custash_sleep(0)\n"
+                "failed = d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3)) and d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3))\n"
+                "calls = fail(ctypes.c_long(-1))\n"
+                "assert code in (0, 2, 7, 8) and calls and not failed and bytes(host) == b'777'.replace(b'7', b'\\7'), (code, calls, failed)")
+        for which in (*range(0, 48, 5), *range(48, 66)):
+            self.python(code.format(which), f"{PATHS.library}:{fails}", "")
 
     def test_programs_with_custash_linked_in(self):
         self.assertEqual(self.say(CHECKS[0], name="actor_custash"), "custash: guard: nothing was checked: "

@@ -159,7 +159,7 @@ class LoaderLock(Live):
 
     def test_requests(self):
         for conf in ("", "history:100"):
-            for words in (("snapshot",), ("leaks",), ("snapshot", "--history"), ("stat",), ("trim",)):
+            for words in (("snapshot",), ("leaks",), ("snapshot", "--history"), ("stat",), ("trim",), ("sleep",), ("trim", "--deep")):
                 with self.subTest(words, conf=conf):
                     process = self.loading(1200, conf)
                     until = time.monotonic() + 20

@@ -51,7 +51,7 @@ void examine_library(const std::string& given, Findings* findings) {
           {Level::Warning,
            "libcustash-check.so",
            "not found beside libcustash.so",
-           "Install it there: without it, custash neither checks nor reports."});
+           "Install it there: without it, custash neither checks, reports nor sleeps."});
   }
 }
 
