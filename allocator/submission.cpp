@@ -233,10 +233,9 @@ void Allocator::context_destroyed(CUcontext context) {
   state_->count_ended(*cache, all);
   cache->timeline().events().users().close();
   // It can no longer be put to sleep or woken.
-  if (PageContents& contents = cache->still_pages().sleeping.contents();
-      contents.reserved() != 0) {
+  if (AwayPages* const away = cache->still_pages().away.get()) {
     const CurrentContext current(driver_, context);
-    contents.give_up(state_->sleeping.store(), 0);
+    away->give_up(state_->sleeping.store(), 0);
   }
   cache->abandon();
   for (const Captures::Number number : state_->doom(context, *cache)) {

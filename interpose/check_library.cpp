@@ -10,13 +10,24 @@
 namespace custash {
 namespace {
 
-#define FUNCTION(id, result, name, params, how, args) \
-  .id = [] params -> result { return name args; },
+// Order: written before the library has the table's functions to call.
+constinit std::atomic<void (*)()> library_out_of_memory{nullptr};
+
+#define FUNCTION(id, result, name, params, how, args)                       \
+  .id = [] params -> result {                                               \
+    return contained(library_out_of_memory.load(std::memory_order_relaxed), \
+                     [&]() -> result { return name args; });                \
+  },
 // The caller holds what the method asks for.
-#define METHOD(id, result, Class, name, params, how, args) \
-  .id = [] CORE_WITH_SELF(Class, IN_PARENTHESES params)    \
-            CUSTASH_TSA(no_thread_safety_analysis) -> result { return self.name args; },
+#define METHOD(id, result, Class, name, params, how, args)                                  \
+  .id = [] CORE_WITH_SELF(Class, IN_PARENTHESES params)                                     \
+            CUSTASH_TSA(no_thread_safety_analysis) -> result {                              \
+    return contained(                                                                       \
+        library_out_of_memory.load(std::memory_order_relaxed),                              \
+        [&]() CUSTASH_TSA(no_thread_safety_analysis) -> result { return self.name args; }); \
+  },
 constexpr CoreTable kTable{
+    .out_of_memory = throw_bad_alloc,
 #include "interpose/check/core_table.def"
 };
 
@@ -28,7 +39,10 @@ const Library* open(const char* function, std::string* why) {
       find_check_library(function, &reason));
   prepare_unwinder();
   const Library* const library = found == nullptr ? nullptr : found(&kTable);
-  if (library != nullptr && std::string_view(library->build) == kBuild) return library;
+  if (library != nullptr && std::string_view(library->build) == kBuild) {
+    library_out_of_memory.store(library->out_of_memory, std::memory_order_relaxed);
+    return library;
+  }
   *why = library == nullptr ? reason : "libcustash-check is of another build of custash";
   return nullptr;
 }

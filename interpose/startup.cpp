@@ -19,7 +19,6 @@
 #include "interpose/hooks/nvml.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/ipc/ipc.hpp"
-#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/observe/report_library.hpp"
 #include "interpose/process/check_library.hpp"
@@ -131,7 +130,6 @@ void in_forked_child() {
   if (!become_forked()) return;
   host_ranges::reset_lock_after_fork();
   layouts::reset_lock_after_fork();
-  reset_kernel_names_after_fork();
   passed::table().reset_lock_after_fork();
   handle_table().reset_lock_after_fork();
   if (const CheckLibrary* const checks = check_library()) checks->reset_locks_after_fork();
@@ -185,7 +183,7 @@ bool launcher_shows_findings() {
 bool wants_reports(const Config& config) {
   return launcher != nullptr || !config.record.empty() || !config.snapshot.empty() ||
          config.snapshot_signal != 0 || config.history > 0 || config.leaks ||
-         config.detailed_stats || config.summary;
+         config.detailed_stats || config.summary || config.nvtx;
 }
 
 // A signal that nobody handles would end the program.
@@ -347,7 +345,7 @@ State build() {
     log(LogLevel::Error, "event=disabled reason=\"no room for exit and fork handlers\"");
     return State::Disabled;
   }
-  if (core.config().nvtx && !nvtx::start())
+  if (core.config().nvtx && reports != nullptr && !reports->start_nvtx())
     say("custash: nvtx: custash was built without NVTX's headers");
   if (reports != nullptr) reports->begin(core, launcher, say);
   if (reports != nullptr && unchecked != nullptr) reports->unchecked(*unchecked);

@@ -121,7 +121,7 @@ DeviceStats CacheReport::stats() {
     out.limbo_bytes += static_cast<std::int64_t>(pool->large.blocks().limbo_bytes());
     out.guard_resting_bytes += static_cast<std::int64_t>(pool->large.resting_bytes());
   }
-  out.asleep_bytes = static_cast<std::int64_t>(sleeping_.bytes());
+  out.asleep_bytes = static_cast<std::int64_t>(still_.asleep.load());
   return out;
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "allocator/base/inventory.hpp"
-#include "allocator/cache/sleeping_pages.hpp"
+#include "allocator/cache/still_pages.hpp"
 #include "allocator/cache/stream_table.hpp"
 #include "allocator/cache/thread_caches.hpp"
 #include "allocator/heap/block_info.hpp"
@@ -18,8 +18,8 @@ class CacheReport {
   CacheReport(CacheCore& core,
               StreamTable& streams,
               ThreadCaches& thread_caches,
-              const SleepingPages& sleeping)
-      : core_(core), streams_(streams), thread_caches_(thread_caches), sleeping_(sleeping) {}
+              const StillPages& still)
+      : core_(core), streams_(streams), thread_caches_(thread_caches), still_(still) {}
 
   // False: no caller owns a block there.
   bool describe(Address address, BlockInfo* out) EXCLUDES(cache_lock);
@@ -35,7 +35,7 @@ class CacheReport {
   CacheCore& core_;
   StreamTable& streams_;
   ThreadCaches& thread_caches_;
-  const SleepingPages& sleeping_;
+  const StillPages& still_;
 };
 
 }  // namespace custash

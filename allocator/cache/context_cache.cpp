@@ -318,7 +318,7 @@ void ContextCache::abandon() {
   thread_caches_.empty_all();
   surviving_.add(stale_.abandon());
   if (sampler_ != nullptr) surviving_.add(sampler_->abandon());
-  surviving_.add(still_.cutter.abandon());
+  if (still_.away != nullptr) surviving_.add(still_.away->abandon());
   std::vector<Slab*> slabs;
   for (const auto& pool : core_.pools) {
     const std::vector<Slab*> dissolved = pool->slabs.dissolve();
@@ -332,7 +332,6 @@ void ContextCache::abandon() {
   }
   SlabHeap::keep(slabs);
   thread_caches_.abandon();
-  still_.sleeping.abandon();
   still_.staying.forget();
   freed_.forget();
   streams_.forget_streams();

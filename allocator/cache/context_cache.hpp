@@ -11,7 +11,7 @@
 #include "allocator/cache/oom_ladder.hpp"
 #include "allocator/cache/peer_grants.hpp"
 #include "allocator/cache/sampler.hpp"
-#include "allocator/cache/sleeping_pages.hpp"
+#include "allocator/cache/still_pages.hpp"
 #include "allocator/cache/stream_ends.hpp"
 #include "allocator/cache/surviving_pages.hpp"
 
@@ -123,7 +123,7 @@ class ContextCache {
   Segments segments_{core_.cache, core_.shared.pages, core_.stats};
   StalePages stale_{core_.timeline.fences(), core_.memory, core_.mutex};
   SurvivingPages surviving_{core_.cache, core_.shared, core_.memory, core_.mutex};
-  StillPages still_{core_, freed_, stale_, segments_};
+  StillPages still_{core_, segments_, freed_, stale_};
   PeerGrants grants_{core_, thread_caches_};
   StreamEnds stream_ends_{core_.timeline, core_.mutex, streams_, thread_caches_};
   BlockSearch search_{core_, streams_, thread_caches_};
@@ -131,7 +131,7 @@ class ContextCache {
   Reclaim reclaim_{core_, freed_, thread_caches_, segments_, stale_};
   PressureWaits waits_{core_, streams_, freed_, thread_caches_, reclaim_};
   OomLadder ladder_{core_, search_, thread_caches_, growth_, waits_, reclaim_};
-  CacheReport report_{core_, streams_, thread_caches_, still_.sleeping};
+  CacheReport report_{core_, streams_, thread_caches_, still_};
 };
 
 }  // namespace custash

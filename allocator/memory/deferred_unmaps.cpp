@@ -25,6 +25,10 @@ void DeferredUnmaps::release(CUmemGenericAllocationHandle handle) {
   if (driver_.mem_release(handle) != CUDA_SUCCESS) keep({.handle = handle});
 }
 
+void DeferredUnmaps::release_later(CUmemGenericAllocationHandle handle) {
+  keep({.handle = handle});
+}
+
 void DeferredUnmaps::keep(const Page& page) noexcept {
   CUSTASH_ASSERT(page.size != 0 || page.handle != 0);
   try {

@@ -26,7 +26,7 @@ class DeferredUnmaps {
   void release(CUmemGenericAllocationHandle handle);
 
   // At the next retry(); no driver call.
-  void release_later(CUmemGenericAllocationHandle handle) { keep({.handle = handle}); }
+  void release_later(CUmemGenericAllocationHandle handle);
 
   void retry();
 

@@ -4,6 +4,7 @@
 #include "allocator/base/log.hpp"
 #include "allocator/base/words.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/sleep/moving_pages.hpp"
 #include "allocator/sleep/standstill.hpp"
 
 #include <algorithm>
@@ -35,8 +36,8 @@ struct Uncut {
   ~Uncut() {
     Bytes unmapped = 0;
     for (ContextCache* cache : still.caches()) {
-      cache->still_pages().cutter.cancel();
-      unmapped += cache->still_pages().cutter.unmapped();
+      if (MovingPages* const moved = moved_pages(*cache)) moved->cutter.cancel();
+      unmapped += cache->still_pages().unmapped.load();
     }
     if (unmapped != 0) still.leave_asleep(unmapped, wake_up);
   }
@@ -51,8 +52,9 @@ std::string cut(Allocator::State& state, const SleepRequest& request, CutSums* s
   if (std::string why = still.begin(); !why.empty()) return why;
   const bool all = still.each_chosen([&](ContextCache& cache) {
     sums->trimmed += trim(state, cache);
-    cache.still_pages().cutter.choose(sums);
-    while (!still.disturbed() && cache.still_pages().cutter.cut_next(sums)) {
+    PageCutter& cutter = moving_pages(cache).cutter;
+    cutter.choose(sums);
+    while (!still.disturbed() && cutter.cut_next(sums)) {
     }
     return true;
   });
@@ -63,8 +65,10 @@ std::string cut(Allocator::State& state, const SleepRequest& request, CutSums* s
 // so not for long.
 bool cut_pages(Allocator::State& state, CUdevice device, Bytes bytes) {
   Bytes gain = 0;
-  visit_living(state.on_device(device),
-               [&](ContextCache& each) { gain += each.still_pages().cutter.gain(); });
+  CopyStream unused(state.driver);  // this thread may not move pages yet
+  visit_living(state.on_device(device), [&](ContextCache& each) {
+    gain += PageCutter(each.still_pages(), unused).gain();
+  });
   const std::optional<Bytes> free = state.driver.free_bytes();
   if (gain == 0 || !free) return false;
   if (std::min(*free, state.limits.budget(device).room()) + gain < bytes) return false;

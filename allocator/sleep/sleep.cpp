@@ -6,6 +6,7 @@
 #include "allocator/base/scope.hpp"
 #include "allocator/base/words.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/sleep/moving_pages.hpp"
 #include "allocator/sleep/standstill.hpp"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct Attempt {
   ~Attempt() {
     if (chosen) {
       for (ContextCache* cache : still.caches())
-        cache->still_pages().sleeping.cancel();
+        if (MovingPages* const moved = moved_pages(*cache)) moved->sleeping.cancel();
     }
     still.open();
     store.stop();
@@ -76,7 +77,7 @@ std::string Attempt::run() {
   if (!why.empty()) return why;
   Bytes away = 0;
   for (ContextCache* cache : still.caches())
-    away += cache->still_pages().sleeping.bytes() + cache->still_pages().cutter.unmapped();
+    away += cache->still_pages().away_bytes();
   still.leave_asleep(away, wake_up);
   answer.standstill = still.lasts();
   return {};
@@ -85,9 +86,9 @@ std::string Attempt::run() {
 std::string Attempt::reserve() {
   std::string why;
   const bool done = still.each_chosen([&](ContextCache& cache) {
-    PageContents& contents = cache.still_pages().sleeping.contents();
+    PageContents& contents = moving_pages(cache).sleeping.contents();
     const Bytes bytes =
-        contents.reserve_for(cache.still_pages().sleeping.needed(mapped_with(cache)), retry);
+        contents.reserve_for(moving_pages(cache).sleeping.needed(mapped_with(cache)), retry);
     const Bytes more = bytes - std::min(bytes, contents.reserved());
     if (!store.has_room(more, &why)) {
       contents.not_reserved();
@@ -112,7 +113,7 @@ std::string Attempt::save() {
   chosen = true;
   bool fits = true;
   bool copied = still.each_chosen([&](ContextCache& cache) {
-    fits = cache.still_pages().sleeping.choose(mapped_with(cache), &answer.sums);
+    fits = moving_pages(cache).sleeping.choose(mapped_with(cache), &answer.sums);
     return fits;
   });
   if (!fits) {
@@ -129,13 +130,14 @@ std::string Attempt::save() {
   }
   std::string why;
   copied = copied && still.each_chosen([&](ContextCache& cache) {
-    return cache.still_pages().sleeping.copy_out(store, &answer.sums, &why).ok();
+    return moving_pages(cache).sleeping.copy_out(store, &answer.sums, &why).ok();
   });
   if (!copied) return why.empty() ? "the driver refuses to copy" : why;
   if (still.disturbed()) return "the program has submitted work meanwhile";
   chosen = false;
   for (ContextCache* cache : still.caches())
-    cache->still_pages().sleeping.give_back(mapped, &answer.sums);
+    if (MovingPages* const moved = moved_pages(*cache))
+      moved->sleeping.give_back(mapped, &answer.sums);
   return {};
 }
 

@@ -35,7 +35,7 @@ Bytes Sleep::asleep_bytes(int device) const {
   Bytes sum = 0;
   if (state_.sleep_gate.closed()) {
     for (ContextCache* cache : state_.on_device(device))
-      sum += cache->still_pages().sleeping.bytes();
+      sum += cache->still_pages().asleep.load();
   }
   return sum;
 }

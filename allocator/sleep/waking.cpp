@@ -4,6 +4,7 @@
 #include "allocator/base/scope.hpp"
 #include "allocator/base/thread.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/sleep/moving_pages.hpp"
 #include "allocator/sleep/standstill.hpp"
 
 #include <algorithm>
@@ -28,10 +29,6 @@ void say(LogLevel level, Text text) noexcept {
   }
 }
 
-Bytes bytes_away(ContextCache& cache) {
-  return cache.still_pages().sleeping.bytes() + cache.still_pages().cutter.unmapped();
-}
-
 // All pages of all contexts, then their contents; or nothing. Two processes that both find a
 // part of the room would otherwise keep it from each other for good. Unless `surely`, no page
 // is made on a device that reports too little memory.
@@ -42,7 +39,8 @@ Status bring_back(Allocator::State& state,
   LivingContexts living;
   const auto each = [&](auto step) {
     for (ContextCache* cache : living.caches()) {
-      if (!cache->still_pages().any_away() || cache->timeline().events().broken()) continue;
+      if (cache->still_pages().away_bytes() == 0 || cache->timeline().events().broken())
+        continue;
       const CurrentContext current(state.driver, cache->context());
       const Status status = current.status().ok() ? step(*cache) : current.status();
       // After a sticky error the driver reports the fault to the program itself.
@@ -56,16 +54,16 @@ Status bring_back(Allocator::State& state,
   try {
     living.add(state.all());
     woken = each([&](ContextCache& cache) {
-      const Bytes away = bytes_away(cache);
+      const Bytes away = cache.still_pages().away_bytes();
       if (!surely && state.driver.free_bytes().value_or(away) < away)
         return Status(CUDA_ERROR_OUT_OF_MEMORY);
-      const Status mended = cache.still_pages().cutter.mend();
-      return mended.ok() ? cache.still_pages().sleeping.make() : mended;
+      const Status mended = moved_pages(cache)->cutter.mend();
+      return mended.ok() ? moved_pages(cache)->sleeping.make() : mended;
     });
     if (woken.ok())
       woken = each([&](ContextCache& cache) {
-        return cache.still_pages().sleeping.any()
-                   ? cache.still_pages().sleeping.wake(
+        return moved_pages(cache)->sleeping.any()
+                   ? moved_pages(cache)->sleeping.wake(
                          state.sleeping.store(), state.sleeping.mapped(), why)
                    : Status();
       });
@@ -75,7 +73,7 @@ Status bring_back(Allocator::State& state,
   if (woken.ok()) return woken;
   for (ContextCache* cache : living.caches()) {
     const CurrentContext current(state.driver, cache->context());
-    cache->still_pages().sleeping.unmake();
+    if (MovingPages* const moved = moved_pages(*cache)) moved->sleeping.unmake();
   }
   return woken;
 }
@@ -91,7 +89,7 @@ void make_room(Allocator::State& state,
                  [](ContextCache& cache) { cache.trim().ignore(); });
     Bytes asleep = 0;
     for (ContextCache* cache : state.on_device(short_of.device()))
-      asleep += bytes_away(*cache);
+      asleep += cache->still_pages().away_bytes();
     const Nanoseconds patience = state.sleeping.ends() ? 0 : kPatience;
     if (state.neighbours.ask != nullptr)
       (void)state.neighbours.ask(short_of.device(), asleep, patience, turn);
@@ -102,7 +100,7 @@ void make_room(Allocator::State& state,
 std::vector<CUdevice> devices_asleep(Allocator::State& state) {
   std::vector<CUdevice> devices;
   for (ContextCache* cache : state.all())
-    if (cache->still_pages().any_away()) devices.push_back(cache->device());
+    if (cache->still_pages().away_bytes() != 0) devices.push_back(cache->device());
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   return devices;
@@ -129,8 +127,8 @@ void shrink_saved(Allocator::State& state) {
   visit_living(state.all(), [&](ContextCache& cache) {
     const CurrentContext current(state.driver, cache.context());
     const RelaxedCapture relaxed(state.driver);
-    cache.still_pages().sleeping.contents().give_up(state.sleeping.store(),
-                                                    state.sleeping.store().keeps());
+    if (MovingPages* const moved = moved_pages(cache))
+      moved->give_up(state.sleeping.store(), state.sleeping.store().keeps());
   });
 }
 

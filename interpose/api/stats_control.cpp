@@ -5,7 +5,6 @@
 #include "interpose/api/control.hpp"
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/observe/report_library.hpp"
-#include "interpose/process/snapshot_form.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -78,8 +77,8 @@ custash_status_t custash_history_stop(void) {
 }
 
 custash_status_t custash_snapshot(const char* path) {
-  if (path == nullptr || !snapshot::form_of_ending(path)) {
-    set_last_error(path == nullptr ? "a null pointer" : snapshot::kOtherEnding);
+  if (path == nullptr) {
+    set_last_error("a null pointer");
     return CUSTASH_ERROR_INVALID_VALUE;
   }
   return with_reports([&](Allocator& core, const ReportLibrary& reports) {

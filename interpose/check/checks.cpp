@@ -7,6 +7,7 @@
 #include "interpose/check/guard_findings.hpp"
 #include "interpose/check/guard_report.hpp"
 #include "interpose/check/guarded_memory.hpp"
+#include "interpose/check/kernel_name.hpp"
 #include "interpose/check/stream_report.hpp"
 
 namespace custash {
@@ -40,12 +41,14 @@ void reset_locks_after_fork() noexcept {
   guards::reset_lock_after_fork();
   streams::reset_lock_after_fork();
   graph_uses::reset_lock_after_fork();
+  reset_kernel_names_after_fork();
 }
 
 constexpr CheckLibrary kLibrary{
     .build = kBuild,
-    .serve = serve,
-    .begin = begin,
+    .out_of_memory = throw_bad_alloc,
+    .serve = Contained<serve>::call,
+    .begin = Contained<begin>::call,
     .finish = finish,
     .print = guards::print_findings,
     .reset_locks_after_fork = reset_locks_after_fork,
@@ -61,6 +64,6 @@ constexpr CheckLibrary kLibrary{
 
 const custash::CheckLibrary* custash_open_checks(const custash::CoreTable* core) {
   custash::prepare_unwinder();
-  custash::core_table = core;
+  custash::core_table.store(core, std::memory_order_relaxed);
   return &custash::kLibrary;
 }

@@ -14,10 +14,10 @@ const custash::SleepLibrary* custash_open_sleep(const custash::CoreTable* core) 
 #define SELF(Class, ...) (const_cast<Class&>(*this) __VA_OPT__(, ) __VA_ARGS__)  // NOLINT
 #define FUNCTION(id, result, name, params, how, args) \
   auto custash::name params how->result {             \
-    return core_table->id args;                       \
+    return core_calls().id args;                      \
   }
-#define METHOD(id, result, Class, name, params, how, args)  \
-  auto custash::Class::name params how->result {            \
-    return core_table->id SELF(Class, IN_PARENTHESES args); \
+#define METHOD(id, result, Class, name, params, how, args)   \
+  auto custash::Class::name params how->result {             \
+    return core_calls().id SELF(Class, IN_PARENTHESES args); \
   }
 #include "interpose/check/core_table.def"

@@ -20,6 +20,7 @@
 #include "interpose/counters/driver_calls.hpp"
 #include "interpose/counters/passed.hpp"
 #include "interpose/hooks/host_view.hpp"
+#include "interpose/hooks/layouts.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/observe/observe.hpp"
 #include "interpose/observe/report_library.hpp"
@@ -30,14 +31,18 @@
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
-#include "interpose/process/snapshot_form.hpp"
 #include "interpose/real/entry_points.hpp"
+#include "interpose/service/service.hpp"
 #include "pinned/first_touch.hpp"
 #include "pinned/host_cache.hpp"
 #include "pinned/host_limits.hpp"
 #include "pinned/host_memory.hpp"
 #include "pinned/host_reclaim.hpp"
 #include "pinned/host_request.hpp"
+
+#include <atomic>
+#include <new>
+#include <utility>
 
 #include <unwind.h>
 
@@ -48,7 +53,24 @@ using NamedNumbers = std::vector<std::pair<std::string, std::int64_t>>;
 // Of a method: the object, and its arguments.
 #define CORE_WITH_SELF(Class, ...) (Class & self __VA_OPT__(, ) __VA_ARGS__)
 
+// An exception stays in its library: it may lie in memory that only the runtime of that one
+// knows. `out_of_memory`, of the other library, throws std::bad_alloc in its place.
+template <typename Call>
+auto contained(void (*out_of_memory)(), Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (...) {
+  }
+  out_of_memory();
+  __builtin_unreachable();
+}
+
+inline void throw_bad_alloc() {
+  throw std::bad_alloc();
+}
+
 struct CoreTable {
+  void (*out_of_memory)();
 #define FUNCTION(id, result, name, params, how, args) result(*id) params;
 #define METHOD(id, result, Class, name, params, how, args) \
   result(*id) CORE_WITH_SELF(Class, IN_PARENTHESES params);
@@ -70,8 +92,24 @@ inline constexpr const char* kOpenChecks = "custash_open_checks";
 inline constexpr const char* kOpenReports = "custash_open_reports";
 inline constexpr const char* kOpenSleep = "custash_open_sleep";
 
-// In libcustash-check.so: libcustash.so's, which outlives it.
-inline const CoreTable* core_table = nullptr;
+// In libcustash-check.so: libcustash.so's, which outlives it. Order: none, all write the same.
+inline constinit std::atomic<const CoreTable*> core_table{nullptr};
+
+inline const CoreTable& core_calls() noexcept {
+  return *core_table.load(std::memory_order_relaxed);
+}
+
+// A function of libcustash-check.so, for libcustash.so to call.
+template <auto kFunction>
+struct Contained;
+
+template <typename Result, typename... Params, Result (*kFunction)(Params...)>
+struct Contained<kFunction> {
+  static Result call(Params... params) {
+    return contained(core_calls().out_of_memory,
+                     [&]() -> Result { return kFunction(std::forward<Params>(params)...); });
+  }
+};
 
 }  // namespace custash
 

@@ -4,6 +4,7 @@
 // clang-format on
 #include "interpose/check/guard_report.hpp"
 #include "interpose/check/guarded_memory.hpp"
+#include "interpose/check/kernel_name.hpp"
 #include "interpose/hooks/host_view.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/process/captures.hpp"

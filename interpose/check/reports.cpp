@@ -11,6 +11,7 @@
 #include "interpose/process/snapshot_form.hpp"
 #include "interpose/reports/dumps.hpp"
 #include "interpose/reports/launcher.hpp"
+#include "interpose/reports/nvtx.hpp"
 
 #include <map>
 
@@ -43,8 +44,10 @@ custash_status_t write_snapshot(Allocator& core, const char* path, std::string* 
 
 std::function<std::string()> snapshot_json(Allocator& core, history::Events events) {
   return [now = snapshot::take(core, events)]() mutable {
-    snapshot::add_names(&now);
-    return snapshot::as_json(now);
+    return contained(core_calls().out_of_memory, [&] {
+      snapshot::add_names(&now);
+      return snapshot::as_json(now);
+    });
   };
 }
 
@@ -89,9 +92,10 @@ void write_callers(JsonWriter& json, int device) {
 
 constexpr ReportLibrary kLibrary{
     .build = kBuild,
-    .record = record::start,
-    .begin = begin,
-    .unchecked = unchecked,
+    .out_of_memory = throw_bad_alloc,
+    .record = Contained<record::start>::call,
+    .begin = Contained<begin>::call,
+    .unchecked = Contained<unchecked>::call,
     .finish = launcher::finish,
     .print = dumps::at_exit,
     .start_history = history::start,
@@ -99,17 +103,20 @@ constexpr ReportLibrary kLibrary{
     .made = history::made,
     .ended = history::ended,
     .driver_call = history::driver_call,
-    .snapshot = write_snapshot,
-    .snapshot_json = snapshot_json,
-    .leaks_text = leaks::text_now,
-    .write_callers = write_callers,
+    .start_nvtx = nvtx::start,
+    .begin_range = nvtx::begin_range,
+    .end_range = nvtx::end_range,
+    .snapshot = Contained<write_snapshot>::call,
+    .snapshot_json = Contained<snapshot_json>::call,
+    .leaks_text = Contained<leaks::text_now>::call,
+    .write_callers = Contained<write_callers>::call,
 };
 
 }  // namespace
 
 const ReportLibrary* open_reports(const CoreTable* core) {
   prepare_unwinder();
-  core_table = core;
+  core_table.store(core, std::memory_order_relaxed);
   return &kLibrary;
 }
 

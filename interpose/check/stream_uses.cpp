@@ -2,6 +2,7 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/hooks/node_params.hpp"
 // clang-format on
+#include "interpose/check/kernel_name.hpp"
 #include "interpose/check/stream_uses.hpp"
 #include "interpose/hooks/parameters.hpp"
 #include "interpose/process/quietly.hpp"

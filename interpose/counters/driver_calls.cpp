@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "interpose/counters/driver_calls.hpp"
 
-#include "interpose/observe/nvtx.hpp"
 #include "interpose/observe/report_library.hpp"
 
 #include <algorithm>
@@ -78,9 +77,12 @@ struct Timed<kCall, CUresult(CUDAAPI*)(Params...)> {
 
   static CUresult CUDAAPI call(Params... params) {
     constexpr auto kNumber = static_cast<std::size_t>(kCall);
-    const nvtx::Range range(kSymbols[kNumber]);
+    const ReportLibrary* const shown =
+        observe::watched_by(observe::Watcher::Nvtx) ? report_library() : nullptr;
+    const bool began = shown != nullptr && shown->begin_range(kSymbols[kNumber]);
     const Nanoseconds begin = now();
     const CUresult result = real(params...);
+    if (began) shown->end_range();
     histograms[kNumber].add(now() - begin, result == CUDA_SUCCESS);
     if (result == CUDA_SUCCESS) tell_history<kCall>(params...);
     return result;

@@ -45,16 +45,3 @@ std::optional<std::size_t> visit_words(const Driver& driver,
                                        std::size_t most_words = ~std::size_t{0}) noexcept;
 
 }  // namespace custash::parameters
-
-// ---- The names of kernels, kept for ever: kernel_name.cpp.
-namespace custash {
-
-// Of a CUfunction, or a CUkernel in its place. kUnknownKernel before CUDA 12.3, and where host
-// memory ran out.
-const char* kernel_name(const void* function) noexcept;
-inline constexpr const char* kUnknownKernel = "a kernel";
-
-// In a forked child: a thread of the parent that held the lock does not exist here.
-void reset_kernel_names_after_fork() noexcept;
-
-}  // namespace custash

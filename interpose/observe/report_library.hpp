@@ -46,6 +46,7 @@ inline constexpr const char* kLauncher = "CUSTASH_LAUNCHER";
 struct ReportLibrary {
   // The sources it was built from: they must be libcustash.so's, as both share C++ types.
   const char* build;
+  void (*out_of_memory)();  // core_table.hpp
   // Option record, from now on. False, with the reason, where no file can be made.
   bool (*record)(const std::string& path,
                  void (*say)(const std::string& line),
@@ -69,6 +70,12 @@ struct ReportLibrary {
                       Address address,
                       Bytes bytes,
                       CUmemGenericAllocationHandle handle) noexcept;
+
+  // Option nvtx; false where custash was built without NVTX's headers. Then a range of this
+  // thread, named by a literal; false: it has not begun.
+  bool (*start_nvtx)() noexcept;
+  bool (*begin_range)(const char* name) noexcept;
+  void (*end_range)() noexcept;
 
   // Writes a snapshot. `message`: the reason of an error, or what the user should know.
   custash_status_t (*snapshot)(Allocator& core, const char* path, std::string* message);

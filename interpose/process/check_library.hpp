@@ -16,6 +16,7 @@ class Allocator;
 struct CheckLibrary {
   // The sources it was built from: they must be libcustash.so's, as both share C++ types.
   const char* build;
+  void (*out_of_memory)();  // core_table.hpp
   // Before the core is made: guards serve the allocations that the choice names.
   void (*serve)(GuardChoice* choice);
   // Once the core runs. Complaints and findings go to `say`.

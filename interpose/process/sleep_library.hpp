@@ -8,16 +8,30 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 
 namespace custash {
+
+namespace service {
+
+struct Answer;
+
+}  // namespace service
 
 struct SleepLibrary {
   // The sources it was built from: they must be libcustash.so's, as both share C++ types.
   const char* build;
+  void (*out_of_memory)();  // core_table.hpp
   // Before the others; any number of times.
   void (*begin)(Allocator& core);
   SleepAnswer (*sleep)(Allocator& core, const SleepRequest& request);
   DeepTrimAnswer (*deep_trim)(Allocator& core, const SleepRequest& request);
+  // The verbs of these names, and the look at whether the process idles.
+  void (*answer_sleep)(Allocator& core, std::string_view arguments, service::Answer* answer);
+  void (*answer_deep_trim)(Allocator& core,
+                           std::string_view arguments,
+                           service::Answer* answer);
+  void (*tick)(Allocator& core);
 };
 
 // Null: it was not needed yet. Order: released once it is open and has begun.

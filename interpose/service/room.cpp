@@ -196,7 +196,7 @@ void yield(Allocator& core,
 }
 
 std::int64_t idle_since() noexcept {
-  return static_cast<std::int64_t>(last_work);
+  return sleep_library() == nullptr ? 0 : static_cast<std::int64_t>(last_work);
 }
 
 int tick(Allocator& core) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The kernel by which sleep tells contents apart, on this device, against its description in
 // C++ (tests/sim/digest.cpp), and how fast it reads.
-#include "allocator/cache/digest_kernel.hpp"
+#include "allocator/sleep/digest_kernel.hpp"
 #include "check.cuh"
 #include "driver_calls.cuh"
 #include "tests/sim/kernels.hpp"

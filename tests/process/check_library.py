@@ -17,7 +17,7 @@ from program import PATHS, Case, environment, must_load_the_library
 
 PATHS.command = ""
 CHECKS = ("guard:all,guard_report:-", "check_streams:true,guard_report:-")
-REPORTS = ("history:1000", "summary:true", "leaks:true", "snapshot:x.json", "record:x.trace", "stats:detailed", "snapshot_signal:10")
+REPORTS = ("history:1000", "summary:true", "leaks:true", "snapshot:x.json", "record:x.trace", "stats:detailed", "snapshot_signal:10", "nvtx:true")
 SLEEP = ("sleep_after:1", "deep_trim_after:1", "yield_after:1")
 STEPS = ("alloc 1000", "fill 0 7", "free 0", "free 0")
 NAMES = ("libcustash.so", "libcustash-check.so")
@@ -163,9 +163,12 @@ class CheckLibrary(Case):
                 "fail(ctypes.c_long(which))\n"
                 "code = ctypes.CDLL(None).custash_sleep(0)\n"
                 "failed = d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3)) and d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3))\n"
-                "calls = fail(ctypes.c_long(-1))\n"
+                "calls = fail(ctypes.c_long(-1), 0)\n"
                 "assert code in (0, 2, 7, 8) and calls and not failed and bytes(host) == b'777'.replace(b'7', b'\\7'), (code, calls, failed)")
         for which in (*range(0, 48, 5), *range(48, 66)):
+            self.python(code.format(which), f"{PATHS.library}:{fails}", "")
+        code = code.replace(".fail_malloc_of_custash,", ".fail_mallocs_of_custash,").replace("c_long(which)", "c_long(which), ctypes.c_long(5)")
+        for which in range(0, 66, 3):  # none is left for the exception
             self.python(code.format(which), f"{PATHS.library}:{fails}", "")
 
     def test_programs_with_custash_linked_in(self):

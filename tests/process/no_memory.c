@@ -11,6 +11,7 @@
 #define SHOWN __attribute__((visibility("default")))
 
 void* __libc_malloc(size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
 static int without_memory;
 static _Thread_local int has_memory;
 static int others_have_none;
@@ -19,7 +20,7 @@ enum { kMost = 8 };
 
 static uintptr_t begins[kMost], ends[kMost]; /* code of custash's libraries */
 static _Thread_local int ranges;
-static _Thread_local long custash_calls, failing;
+static _Thread_local long custash_calls, failing, most = 1;
 
 SHOWN void* malloc(size_t bytes);
 
@@ -38,14 +39,28 @@ static int note_code_of_custash(struct dl_phdr_info* module, size_t size, void* 
 
 static int must_fail(uintptr_t caller) {
   for (int i = 0; i < ranges; ++i)
-    if (caller >= begins[i] && caller < ends[i]) return custash_calls++ == failing;
+    if (caller >= begins[i] && caller < ends[i]) {
+      const long call = custash_calls++;
+      return failing >= 0 && call >= failing && call < failing + most;
+    }
   return 0;
 }
 
+static int fails(uintptr_t caller) {
+  return without_memory || (others_have_none && !has_memory) ||
+         (ranges != 0 && must_fail(caller));
+}
+
+/* libc++'s exceptions. */
+SHOWN void* aligned_alloc(size_t alignment, size_t bytes);
+
+SHOWN void* aligned_alloc(size_t alignment, size_t bytes) {
+  return fails((uintptr_t)__builtin_return_address(0)) ? NULL
+                                                       : __libc_memalign(alignment, bytes);
+}
+
 SHOWN void* malloc(size_t bytes) {
-  const int none = without_memory || (others_have_none && !has_memory) ||
-                   (ranges != 0 && must_fail((uintptr_t)__builtin_return_address(0)));
-  return none ? NULL : __libc_malloc(bytes);
+  return fails((uintptr_t)__builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
 }
 
 /* From then on malloc fails on every thread but the caller's. */
@@ -59,6 +74,12 @@ SHOWN void only_this_thread_has_memory(void) {
 /* From then on the Nth malloc that a library of custash's calls on this thread fails; a
  * negative one: none does. Returns how many there were since the last time. */
 SHOWN long fail_malloc_of_custash(long which);
+SHOWN long fail_mallocs_of_custash(long which, long count); /* so many from that one on */
+
+SHOWN long fail_mallocs_of_custash(long which, long count) {
+  most = count;
+  return fail_malloc_of_custash(which);
+}
 
 SHOWN long fail_malloc_of_custash(long which) {
   const long calls = custash_calls;

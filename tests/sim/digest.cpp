@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernel by which custash tells contents apart (allocator/cache/digest_kernel.hpp), written
+// The kernel by which custash tells contents apart (allocator/sleep/digest_kernel.hpp), written
 // again from its description: the tester shares no code with the tested.
 #include "tests/sim/kernels.hpp"
 

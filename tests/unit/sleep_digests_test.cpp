@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Sleep copies neither what holds one value throughout nor what is unchanged since the last
 // sleep. The simulator holds real bytes here, and runs the kernel that reads them.
-#include "allocator/cache/digests.hpp"
 #include "allocator/memory/saved_bytes.hpp"
+#include "allocator/sleep/digests.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "pinned/sleep_store.hpp"
 #include "tests/unit/contents.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/cache/page_contents.hpp"
+#include "allocator/sleep/page_contents.hpp"
 
 #include "allocator/base/rule.hpp"
 #include "allocator/base/scope.hpp"

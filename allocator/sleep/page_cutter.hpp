@@ -6,9 +6,9 @@
 // decision 22
 #pragma once
 
-#include "allocator/cache/page_replacement.hpp"
-#include "allocator/cache/staying_pages.hpp"
+#include "allocator/cache/still_pages.hpp"
 #include "allocator/memory/sleep_sums.hpp"
+#include "allocator/sleep/page_replacement.hpp"
 
 #include <atomic>
 #include <deque>
@@ -17,8 +17,12 @@ namespace custash {
 
 class PageCutter {
  public:
-  PageCutter(CacheCore& core, Segments& segments, StayingPages& staying, CopyStream& stream)
-      : core_(core), segments_(segments), staying_(staying), stream_(stream) {}
+  PageCutter(StillPages& still, CopyStream& stream)
+      : core_(still.core),
+        segments_(still.segments),
+        staying_(still.staying),
+        stream_(stream),
+        unmapped_(still.unmapped) {}
 
   // What choose() would find now.
   [[nodiscard]] Bytes gain() EXCLUDES(cache_lock);
@@ -30,12 +34,8 @@ class PageCutter {
   // The chosen ones that are left stay whole.
   void cancel() EXCLUDES(cache_lock);
 
-  // ---- Waking. Some page could not be mapped again, and its blocks are without memory.
-  [[nodiscard]] bool any() const { return unmapped() != 0; }
-
-  [[nodiscard]] Bytes unmapped() const { return unmapped_.load(); }
-
-  // Maps it again. After an error, call it again.
+  // ---- Waking. Maps the pages that could not be mapped again when they were cut, and whose
+  // blocks are without memory. After an error, call it again.
   Status mend() EXCLUDES(cache_lock);
   // The context ends. Returns what is still mapped of such pages.
   std::vector<Page> abandon() REQUIRES(cache_lock);
@@ -51,18 +51,7 @@ class PageCutter {
   CopyStream& stream_;
   std::deque<PageCut> chosen_;
   std::vector<PageReplacement> broken_;
-  std::atomic<Bytes> unmapped_{0};
+  std::atomic<Bytes>& unmapped_;
 };
-
-inline std::vector<Page> PageCutter::abandon() {
-  std::vector<Page> mapped;
-  for (PageReplacement& page : broken_) {
-    core_.shared.budget.give(page.cut().alive());
-    page.abandon(&mapped);
-  }
-  broken_.clear();
-  unmapped_.store(0);
-  return mapped;
-}
 
 }  // namespace custash

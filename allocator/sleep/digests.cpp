@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/cache/digests.hpp"
+#include "allocator/sleep/digests.hpp"
 
 #include "allocator/base/log.hpp"
-#include "allocator/cache/digest_kernel.hpp"
+#include "allocator/sleep/digest_kernel.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,8 +2,8 @@
 // clang-format off: first, as it includes cuda.h without the renaming macros
 #include "interpose/real/real_driver.hpp"
 // clang-format on
+#include "interpose/check/kernel_name.hpp"
 #include "interpose/hooks/layouts.hpp"
-#include "interpose/hooks/parameters.hpp"
 #include "interpose/process/ranked_mutex.hpp"
 
 #include <atomic>

@@ -8,9 +8,9 @@
 #pragma once
 
 #include "allocator/base/driver.hpp"
-#include "allocator/cache/digests.hpp"
 #include "allocator/memory/saved_bytes.hpp"
 #include "allocator/memory/sleep_sums.hpp"
+#include "allocator/sleep/digests.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "allocator/cache/cache_core.hpp"
-#include "allocator/cache/page_contents.hpp"
 #include "allocator/cache/segments.hpp"
 #include "allocator/heap/page_cut.hpp"
+#include "allocator/sleep/page_contents.hpp"
 
 #include <utility>
 #include <vector>
@@ -49,18 +49,5 @@ class PageReplacement {
   bool lost_access_ = false;  // and was so: access is to be given again
   std::size_t placed_ = 0;    // parts that are mapped in its place
 };
-
-inline void PageReplacement::abandon(std::vector<Page>* mapped) {
-  for (std::size_t i = 0; i < made_; ++i) {
-    const Page& part = cut_.parts[i];
-    if (i < placed_)
-      mapped->push_back(part);
-    else
-      core_->shared.deferred_unmaps.release_later(part.handle);
-  }
-  Page& page = cut_.segment->pages.at(cut_.page.address);
-  page.sleep = away_ ? PageSleep::Asleep : PageSleep::Awake;  // asleep: nothing to unmap there
-  if (away_) core_->shared.deferred_unmaps.release_later(page.handle);
-}
 
 }  // namespace custash

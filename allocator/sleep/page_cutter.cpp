@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/cache/page_cutter.hpp"
+#include "allocator/sleep/page_cutter.hpp"
 
 #include "allocator/base/check.hpp"
 #include "allocator/base/scope.hpp"
@@ -109,6 +109,17 @@ Status PageCutter::mend() {
     unmapped_.fetch_sub(page.cut().page.size);
   }
   return {};
+}
+
+std::vector<Page> PageCutter::abandon() {
+  std::vector<Page> mapped;
+  for (PageReplacement& page : broken_) {
+    core_.shared.budget.give(page.cut().alive());
+    page.abandon(&mapped);
+  }
+  broken_.clear();
+  unmapped_.store(0);
+  return mapped;
 }
 
 }  // namespace custash

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "allocator/base/units.hpp"
-#include "allocator/cache/copy_stream.hpp"
+#include "allocator/sleep/copy_stream.hpp"
 
 #include <array>
 #include <cstdint>

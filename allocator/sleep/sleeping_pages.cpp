@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/cache/sleeping_pages.hpp"
+#include "allocator/sleep/sleeping_pages.hpp"
 
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "interpose/observe/nvtx.hpp"
+#include "interpose/reports/nvtx.hpp"
 
 #include "interpose/observe/observe.hpp"
 #include "interpose/process/process.hpp"
@@ -34,7 +34,7 @@ constinit thread_local bool inside = false;
 
 class Inside {
  public:
-  Inside() : entered_(!inside && observe::watched_by(observe::Watcher::Nvtx)) {
+  Inside() : entered_(!inside) {
     if (entered_) inside = true;
   }
 
@@ -128,7 +128,7 @@ void sample_device(Allocator& core, int device) {
 void sample() {
   constexpr Nanoseconds kPause = 100'000;
   const Inside call;
-  Allocator* const core = process::current.load(std::memory_order_acquire);
+  Allocator* const core = process::running();
   if (!call.entered() || core == nullptr) return;
   const Nanoseconds now = core->driver().now();
   if (now < next_sample.load(std::memory_order_relaxed) || sampling.exchange(true)) return;
@@ -165,11 +165,12 @@ bool start() noexcept {
   return true;
 }
 
-Range::Range(const char* name, std::uint64_t bytes) noexcept : began_(begin(name, bytes)) {
+bool begin_range(const char* name) noexcept {
+  return begin(name, 0);
 }
 
-Range::~Range() {
-  end(began_);
+void end_range() noexcept {
+  end(true);
 }
 
 #else
@@ -178,10 +179,12 @@ bool start() noexcept {
   return false;
 }
 
-Range::Range(const char* /*name*/, std::uint64_t /*bytes*/) noexcept : began_(false) {
+bool begin_range(const char* /*name*/) noexcept {
+  return false;
 }
 
-Range::~Range() = default;
+void end_range() noexcept {
+}
 
 #endif
 

@@ -5,24 +5,13 @@
 // nothing. State: the domain, the counters, the time of the last sample.
 #pragma once
 
-#include <cstdint>
-
 namespace custash::nvtx {
 
 // False where custash was built without NVTX's headers.
 bool start() noexcept;
 
-// A range of this thread. `name` is a literal; the bytes are left out where they are 0.
-class Range {
- public:
-  explicit Range(const char* name, std::uint64_t bytes = 0) noexcept;
-  ~Range();
-  Range(const Range&) = delete;
-  Range& operator=(const Range&) = delete;
-  Range(Range&& other) = delete;
-
- private:
-  const bool began_;
-};
+// A range of this thread. `name` is a literal. False: it has not begun.
+bool begin_range(const char* name) noexcept;
+void end_range() noexcept;
 
 }  // namespace custash::nvtx

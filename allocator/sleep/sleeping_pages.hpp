@@ -6,13 +6,12 @@
 // decision 21
 #pragma once
 
-#include "allocator/cache/page_contents.hpp"
-#include "allocator/cache/page_cutter.hpp"
 #include "allocator/cache/segments.hpp"
-#include "allocator/cache/staying_pages.hpp"
+#include "allocator/cache/still_pages.hpp"
 #include "allocator/heap/page_cut.hpp"
 #include "allocator/memory/mapped_memory.hpp"
 #include "allocator/memory/sleep_sums.hpp"
+#include "allocator/sleep/page_contents.hpp"
 
 #include <atomic>
 #include <string>
@@ -23,11 +22,12 @@ namespace custash {
 
 class SleepingPages {
  public:
-  SleepingPages(CacheCore& core, Segments& segments, StayingPages& staying, CopyStream& stream)
-      : core_(core),
-        segments_(segments),
-        staying_(staying),
-        contents_(core.shared.driver, core.context, stream) {}
+  SleepingPages(StillPages& still, CopyStream& stream)
+      : core_(still.core),
+        segments_(still.segments),
+        staying_(still.staying),
+        contents_(core_.shared.driver, core_.context, stream),
+        bytes_(still.asleep) {}
 
   // ---- Going to sleep; the context is current. A process that sleeps in part can put a
   // further portion to sleep. How many bytes of contents would have to be saved.
@@ -53,9 +53,6 @@ class SleepingPages {
   Status wake(HostStore& store, MappedMemory* mapped, std::string* why) EXCLUDES(cache_lock);
 
   [[nodiscard]] bool any() const { return bytes_.load() != 0; }
-
-  // Bytes of pages that are away.
-  [[nodiscard]] Bytes bytes() const { return bytes_.load(); }
 
   // The context ends. Nothing will be woken.
   void abandon() REQUIRES(cache_lock) {
@@ -102,25 +99,7 @@ class SleepingPages {
   PeerAccess::Accessors accessors_;  // who may access the pages that are made
   std::size_t portion_ = 0;          // the first sleeper of the last portion
   PageContents contents_;
-  std::atomic<Bytes> bytes_{0};
-};
-
-// What happens to the pages of a context while the process stands still: they go to sleep, or
-// are cut. Part of a ContextCache, which guards its parts.
-struct StillPages {
-  StillPages(CacheCore& core, FreedBlocks& freed, StalePages& stale, Segments& segments)
-      : staying(core.shared.pages, core.peers, core.mutex, freed, stale),
-        stream(core.shared.driver),
-        sleeping(core, segments, staying, stream),
-        cutter(core, segments, staying, stream) {}
-
-  // Memory is away that a submission may need.
-  [[nodiscard]] bool any_away() const { return sleeping.any() || cutter.any(); }
-
-  StayingPages staying;
-  CopyStream stream;
-  SleepingPages sleeping;
-  PageCutter cutter;
+  std::atomic<Bytes>& bytes_;  // of pages that are away
 };
 
 }  // namespace custash

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "allocator/cache/page_replacement.hpp"
+#include "allocator/sleep/page_replacement.hpp"
 
 #include "allocator/base/check.hpp"
 #include "allocator/base/rule.hpp"
@@ -180,6 +180,19 @@ Status PageReplacement::reach_and_commit(Give give, Commit commit) {
     }
     accessors = core_->peers.accessors();
   }
+}
+
+void PageReplacement::abandon(std::vector<Page>* mapped) {
+  for (std::size_t i = 0; i < made_; ++i) {
+    const Page& part = cut_.parts[i];
+    if (i < placed_)
+      mapped->push_back(part);
+    else
+      core_->shared.deferred_unmaps.release_later(part.handle);
+  }
+  Page& page = cut_.segment->pages.at(cut_.page.address);
+  page.sleep = away_ ? PageSleep::Asleep : PageSleep::Awake;  // asleep: nothing to unmap there
+  if (away_) core_->shared.deferred_unmaps.release_later(page.handle);
 }
 
 }  // namespace custash
