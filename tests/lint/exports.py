@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What libcustash.so, libcustash-check.so and libcustash-torch.so need (libc alone), and what they show (the hooks alone;
-one function; PyTorch's hooks); and
+its three functions; PyTorch's hooks); and
 that neither they nor the programs need a newer glibc than the docs state.
 
 Arguments: the three libraries, the programs. All are for one processor, this machine's or another.
@@ -19,6 +19,7 @@ ALLOWED_EXPORT = re.compile(r"dlsym|cu[A-Z]\w*|cuda[A-Z]\w*|custash_\w+|" + "|".
 # Newer headers rename strtol and its kin. What is built there is for such systems.
 RENAMED = re.compile(r"__isoc\d+_\w+")
 PAGE = "docs/semantics.md"
+CHECK_LIBRARY = {"custash_open_checks", "custash_open_reports", "custash_open_sleep"}  # what it shows
 
 
 def run(*command):
@@ -106,7 +107,7 @@ def small_library_problems(name, needed, exported, wanted):
 
 
 def self_test():
-    one = {"custash_open_checks", "custash_open_reports"}
+    one = CHECK_LIBRARY
     assert not small_library_problems("l", ["libc.so.6"], one, one)
     assert small_library_problems("l", ["libc.so.6", "libgcc_s.so.1"], one, one)
     assert small_library_problems("l", ["libc.so.6"], {*one, "custash_malloc"}, one)
@@ -149,7 +150,7 @@ def main():
     entries = entries_of(read("interpose/real/entry_points.def")) | ENGINES
     problems = problems_of(needed_of(run("readelf", "-d", library)), exported, entries,
                            declared_of(read("interpose/api/custash.h")))
-    for other, wanted in ((sys.argv[2], {"custash_open_checks", "custash_open_reports"}),
+    for other, wanted in ((sys.argv[2], CHECK_LIBRARY),
                           (sys.argv[3], declared_of(read("interpose/torch/torch.h")))):
         problems += small_library_problems(other, needed_of(run("readelf", "-d", other)),
                                            exported_of(run("readelf", "--dyn-syms", "-W", other)), wanted)

@@ -175,6 +175,13 @@ class CheckLibrary(Case):
         self.assertEqual(self.say(CHECKS[0], name="actor_custash"), "custash: guard: nothing was checked: "
                          "the program is not linked with libcustash-check.a\n")
         self.assertRegex(self.say(CHECKS[0], name="actor_checked"), "1 found; 1 allocation was guarded\n$")
+        with actor.Actor(name="actor_custash", preload=False) as process:
+            for step in ("alloc 1000", "fill 0 7"):
+                self.assertFalse(process.code(step))
+            done = subprocess.run([PATHS.command, "sleep", str(process.pid)], capture_output=True, text=True, check=False, env=environment(False))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(process.ok("check 0 7"), ["0"])
+            self.assertEqual(process.quit(), 0)
 
 
 if __name__ == "__main__":

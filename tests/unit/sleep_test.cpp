@@ -55,6 +55,30 @@ TEST_CASE("memory in use goes to the host and comes back at the next launch", "[
   bed.free(small);
 }
 
+TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep]") {
+  Bed bed(custash::with_bytes(2_GiB));
+  Sleep sleep(*bed.allocator);
+  Address blocks[3];
+  int value = 1;
+  for (Address& each : blocks) {  // most of them is of one value, which is not copied
+    each = bed.malloc(500_MiB);
+    bed.launch(nullptr, writes(each, 1000, value++));
+    bed.launch(nullptr, writes(each + 500_MiB - 1000, 1000, value++));
+  }
+  REQUIRE(sleep.go({}).asleep);
+  value = 1;
+  for (const Address each : blocks) {
+    for (const Address at : {each, each + 500_MiB - 1000}) {
+      std::string seen;
+      bed.launch(nullptr, reads(at, 1000, &seen));
+      sim::run_all();
+      CHECK(has_contents(seen, 1000, value++));
+    }
+    bed.free(each);
+  }
+  CHECK(sim::faults().empty());
+}
+
 TEST_CASE("cached memory goes back and is not saved", "[unit][sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
