@@ -64,6 +64,6 @@ constexpr CheckLibrary kLibrary{
 
 const custash::CheckLibrary* custash_open_checks(const custash::CoreTable* core) {
   custash::prepare_unwinder();
-  custash::core_table.store(core, std::memory_order_relaxed);
+  custash::use_core(core);
   return &custash::kLibrary;
 }

@@ -95,6 +95,10 @@ inline constexpr const char* kOpenSleep = "custash_open_sleep";
 // In libcustash-check.so: libcustash.so's, which outlives it. Order: none, all write the same.
 inline constinit std::atomic<const CoreTable*> core_table{nullptr};
 
+inline void use_core(const CoreTable* core) noexcept {
+  core_table.store(core, std::memory_order_relaxed);
+}
+
 inline const CoreTable& core_calls() noexcept {
   return *core_table.load(std::memory_order_relaxed);
 }

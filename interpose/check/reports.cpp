@@ -116,7 +116,7 @@ constexpr ReportLibrary kLibrary{
 
 const ReportLibrary* open_reports(const CoreTable* core) {
   prepare_unwinder();
-  core_table.store(core, std::memory_order_relaxed);
+  use_core(core);
   return &kLibrary;
 }
 

@@ -156,7 +156,7 @@ constexpr SleepLibrary kLibrary{
 }  // namespace
 
 const SleepLibrary* open_sleep(const CoreTable* core) {
-  core_table.store(core, std::memory_order_relaxed);
+  use_core(core);
   prepare_unwinder();
   return &kLibrary;
 }

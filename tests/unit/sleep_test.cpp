@@ -58,17 +58,17 @@ TEST_CASE("memory in use goes to the host and comes back at the next launch", "[
 TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep]") {
   Bed bed(custash::with_bytes(2_GiB));
   Sleep sleep(*bed.allocator);
-  Address blocks[3];
+  Address blocks[2];
   int value = 1;
   for (Address& each : blocks) {  // most of them is of one value, which is not copied
-    each = bed.malloc(500_MiB);
+    each = bed.malloc(530_MiB);
     bed.launch(nullptr, writes(each, 1000, value++));
-    bed.launch(nullptr, writes(each + 500_MiB - 1000, 1000, value++));
+    bed.launch(nullptr, writes(each + 530_MiB - 1000, 1000, value++));
   }
   REQUIRE(sleep.go({}).asleep);
   value = 1;
   for (const Address each : blocks) {
-    for (const Address at : {each, each + 500_MiB - 1000}) {
+    for (const Address at : {each, each + 530_MiB - 1000}) {
       std::string seen;
       bed.launch(nullptr, reads(at, 1000, &seen));
       sim::run_all();
