@@ -226,6 +226,12 @@ class Packages(Pip):
         out = built(sys.executable, "-c", "import custash; print(custash.version(), custash.preloaded())",
                     env=simulated(PYTHONPATH=str(tree / "lib/python3/site-packages")))
         self.assertEqual(out, "(0, 1, 0) False\n")
+        # Zig's C++ runtime is another one: an exception must not pass from one library to the other.
+        paths = {"command": BUILD / "tools/custash", "library": tree / "lib/libcustash.so", "programs": BUILD / "tests/process",
+                 "driver": BUILD / "tests/sim", "build": BUILD, "schema": ROOT / "docs/snapshot-schema.json",
+                 "runtime": BUILD / "tests/sim/cudart"}
+        built(sys.executable, ROOT / "tests/process/check_library.py", *(word for name, path in paths.items() for word in (f"--{name}", path)),
+              env=simulated(LD_LIBRARY_PATH=f"{BUILD}/tests/process:{BUILD}/tests/sim:{BUILD}/tests/sim/cudart"))
 
     def test_the_debian_package_is_clean(self):
         package = self.file("_" + built("dpkg", "--print-architecture").strip() + ".deb")
