@@ -55,7 +55,7 @@ TEST_CASE("memory in use goes to the host and comes back at the next launch", "[
   bed.free(small);
 }
 
-TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep]") {
+TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep_large]") {
   Bed bed(custash::with_bytes(2_GiB));
   Sleep sleep(*bed.allocator);
   Address blocks[2];
