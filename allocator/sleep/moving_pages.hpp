@@ -12,10 +12,9 @@
 
 namespace custash {
 
-class MovingPages final : public AwayPages {
- public:
+struct MovingPages final : AwayPages {
   explicit MovingPages(StillPages& still)
-      : stream_(still.core.shared.driver), sleeping(still, stream_), cutter(still, stream_) {}
+      : stream(still.core.shared.driver), sleeping(still, stream), cutter(still, stream) {}
 
   void give_up(HostStore& store, Bytes keep) override {
     if (sleeping.contents().reserved() != 0) sleeping.contents().give_up(store, keep);
@@ -26,10 +25,7 @@ class MovingPages final : public AwayPages {
     return cutter.abandon();
   }
 
- private:
-  CopyStream stream_;
-
- public:
+  CopyStream stream;
   SleepingPages sleeping;
   PageCutter cutter;
 };

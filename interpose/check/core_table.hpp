@@ -4,7 +4,6 @@
 #pragma once
 
 // clang-format off: first, as it includes cuda.h without the renaming macros
-#include "interpose/process/sleep_library.hpp"
 #include "interpose/real/real_driver.hpp"
 // clang-format on
 #include "allocator/allocator.hpp"
@@ -31,6 +30,7 @@
 #include "interpose/process/live_page.hpp"
 #include "interpose/process/output_file.hpp"
 #include "interpose/process/process.hpp"
+#include "interpose/process/sleep_library.hpp"
 #include "interpose/real/entry_points.hpp"
 #include "interpose/service/service.hpp"
 #include "pinned/first_touch.hpp"

@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import actor
 import program
+import room
 from program import PATHS, Case, environment, must_load_the_library
 
 PATHS.command = ""
@@ -20,6 +22,7 @@ CHECKS = ("guard:all,guard_report:-", "check_streams:true,guard_report:-")
 REPORTS = ("history:1000", "summary:true", "leaks:true", "snapshot:x.json", "record:x.trace", "stats:detailed", "snapshot_signal:10", "nvtx:true")
 SLEEP = ("sleep_after:1", "deep_trim_after:1", "yield_after:1")
 STEPS = ("alloc 1000", "fill 0 7", "free 0", "free 0")
+LOADED = "c = ctypes.CDLL(None)\nloaded = lambda: 'libcustash-check' in open('/proc/self/maps').read()\n"
 NAMES = ("libcustash.so", "libcustash-check.so")
 
 
@@ -88,23 +91,31 @@ class CheckLibrary(Case):
             self.assertEqual((done.returncode, done.stderr),
                              (125, f"custash: libcustash-check.so, which checks, records and reports, is not beside {self.copy}\n"))
 
+    def test_a_process_without_it_makes_no_room_for_others(self):
+        with actor.Actor(LD_PRELOAD=self.copy, CUSTASH_CONF="yield_after:1", stderr=subprocess.DEVNULL) as process:
+            process.ok("alloc 1000")
+            time.sleep(room.IDLE)
+            with room.service(process) as link:
+                self.assertEqual(actor.ask(link, "yield 1")[0], actor.REFUSED)
+            process.ok("alloc 1000")
+            self.assertEqual(process.quit(), 0)
+
     def test_it_is_opened_only_when_it_is_needed(self):
         """By the API at the first call that needs it."""
-        code = ("c = ctypes.CDLL(None)\nloaded = lambda: 'libcustash-check' in open('/proc/self/maps').read()\n"
+        code = (LOADED +
                 "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000)) and not d.cuMemFree_v2(p)\n"
                 "assert not c.custash_stats_text(0, 0, None, ctypes.byref(ctypes.c_size_t())) and not c.custash_history_stop()\n"
                 "assert not loaded(), 'too early'\n"
                 "assert not c.custash_history_start(100, 4) and loaded()")
         self.assertEqual(self.python(code, PATHS.library, ""), "")
         for call in ("sleep", "trim_deep"):
-            code = ("c = ctypes.CDLL(None)\nloaded = lambda: 'libcustash-check' in open('/proc/self/maps').read()\n"
+            code = (LOADED +
                     "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000)) and not c.custash_wake(0) and not loaded()\n"
                     f"assert not c.custash_{call}(0) and loaded()\n"
                     "assert not d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(1000)) and not d.cuMemFree_v2(p)")
             self.assertEqual(self.python(code, PATHS.library, ""), "")
         for conf in SLEEP:
-            code = ("assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000))\n"
-                    "assert 'libcustash-check' in open('/proc/self/maps').read(), 'not at the start'")
+            code = LOADED + "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000)) and loaded(), 'not at the start'"
             self.assertEqual(self.python(code, PATHS.library, conf), "")
 
     def test_a_library_of_another_build(self):
@@ -147,29 +158,29 @@ class CheckLibrary(Case):
         """Whichever malloc fails in either library, no exception of one ends the process in the other. Each needs a process: the
         first exception makes the unwinder ready."""
         fails = os.path.join(PATHS.programs, "libno_memory.so")
-        code = ("fail, which = ctypes.CDLL(None).fail_malloc_of_custash, {}\n"
+        code = ("fail, which, count = ctypes.CDLL(None).fail_mallocs_of_custash, ctypes.c_long({}), ctypes.c_long({})\n"
                 "for i in range(2): assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(5000))\n"
-                "fail(ctypes.c_long(which))\n"
+                "fail(which, count)\n"
                 "codes = [d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000))]\n"
                 "if not codes[0]: codes += [d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(1000)), d.cuCtxSynchronize(), d.cuMemFree_v2(p)]\n"
-                "calls = fail(ctypes.c_long(-1))\n"
+                "calls = fail(ctypes.c_long(-1), count)\n"
                 "assert set(codes) <= {{0, 2}} and calls, (codes, calls)")
         for conf in ("guard:all,guard_report:-", "history:100"):
             for which in range(0, 40):
-                self.python(code.format(which), f"{PATHS.library}:{fails}", conf)
-        code = ("fail, which, host = ctypes.CDLL(None).fail_malloc_of_custash, {}, (ctypes.c_ubyte * 3)()\n"
-                "assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(4 << 20)) and not d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(4 << 20))\n"
+                self.python(code.format(which, 1), f"{PATHS.library}:{fails}", conf)
+        code = ("fail, which, count = ctypes.CDLL(None).fail_mallocs_of_custash, ctypes.c_long({}), ctypes.c_long({})\n"
+                "host, size = (ctypes.c_ubyte * 3)(), ctypes.c_size_t(4 << 20)\n"
+                "assert not d.cuMemAlloc_v2(ctypes.byref(p), size) and not d.cuMemsetD8_v2(p, 7, size)\n"
                 "assert not ctypes.CDLL(None).custash_trim_deep(0)\n"  # opens it
-                "fail(ctypes.c_long(which))\n"
+                "fail(which, count)\n"
                 "code = ctypes.CDLL(None).custash_sleep(0)\n"
                 "failed = d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3)) and d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3))\n"
-                "calls = fail(ctypes.c_long(-1), 0)\n"
-                "assert code in (0, 2, 7, 8) and calls and not failed and bytes(host) == b'777'.replace(b'7', b'\\7'), (code, calls, failed)")
+                "calls = fail(ctypes.c_long(-1), count)\n"
+                "assert code in (0, 2, 7, 8) and calls and not failed and list(host) == [7, 7, 7], (code, calls, failed)")
         for which in (*range(0, 48, 5), *range(48, 66)):
-            self.python(code.format(which), f"{PATHS.library}:{fails}", "")
-        code = code.replace(".fail_malloc_of_custash,", ".fail_mallocs_of_custash,").replace("c_long(which)", "c_long(which), ctypes.c_long(5)")
+            self.python(code.format(which, 1), f"{PATHS.library}:{fails}", "")
         for which in range(0, 66, 3):  # none is left for the exception
-            self.python(code.format(which), f"{PATHS.library}:{fails}", "")
+            self.python(code.format(which, 5), f"{PATHS.library}:{fails}", "")
 
     def test_programs_with_custash_linked_in(self):
         self.assertEqual(self.say(CHECKS[0], name="actor_custash"), "custash: guard: nothing was checked: "

@@ -20,7 +20,7 @@ enum { kMost = 8 };
 
 static uintptr_t begins[kMost], ends[kMost]; /* code of custash's libraries */
 static _Thread_local int ranges;
-static _Thread_local long custash_calls, failing, most = 1;
+static _Thread_local long custash_calls, failing, most;
 
 SHOWN void* malloc(size_t bytes);
 
@@ -71,22 +71,17 @@ SHOWN void only_this_thread_has_memory(void) {
   others_have_none = 1;
 }
 
-/* From then on the Nth malloc that a library of custash's calls on this thread fails; a
- * negative one: none does. Returns how many there were since the last time. */
-SHOWN long fail_malloc_of_custash(long which);
-SHOWN long fail_mallocs_of_custash(long which, long count); /* so many from that one on */
+/* From then on `count` mallocs that custash's libraries call on this thread fail, beginning
+ * with the Nth; a negative one: none does. Returns how many there were since the last time. */
+SHOWN long fail_mallocs_of_custash(long which, long count);
 
 SHOWN long fail_mallocs_of_custash(long which, long count) {
-  most = count;
-  return fail_malloc_of_custash(which);
-}
-
-SHOWN long fail_malloc_of_custash(long which) {
   const long calls = custash_calls;
   ranges = 0;
   if (which >= 0) dl_iterate_phdr(note_code_of_custash, NULL);
   custash_calls = 0;
   failing = which;
+  most = count;
   return calls;
 }
 

@@ -210,4 +210,5 @@ class Room(Case):
             self.assertEqual(ask(link, "yield 100")[0], REFUSED)
 
 
-program.main()
+if __name__ == "__main__":
+    program.main()
