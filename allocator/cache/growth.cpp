@@ -17,11 +17,10 @@ Bytes held(const DeviceStats& stats) {
   return static_cast<Bytes>(stats.reserved_bytes[0].current);
 }
 
-// The most bytes that were ever in use, including the request.
-Bytes most_in_use(const DeviceStats& stats, const Request& request) {
-  const Stat& in_use = stats.allocated_bytes[0];
-  const auto now = static_cast<Bytes>(in_use.current) + request.rounded;
-  return std::max(static_cast<Bytes>(in_use.peak), now);
+// The most bytes that were in use since the last trim, including the request.
+Bytes most_in_use(const CacheCore& core, const Request& request) {
+  const auto now = static_cast<Bytes>(core.stats.allocated_bytes[0].current);
+  return std::max(core.settling.most(), now + request.rounded);
 }
 
 // Slabs are needed one by one, but each driver call costs time. So a small share of the held
@@ -104,10 +103,10 @@ void MemoryGrowth::note_got(const Request& request, Address address) {
       {.address = address, .buffer_id = found.buffer_id(), .when = core_.stats.requests()});
 }
 
-// How much may be made. The limit on held memory is the most that was ever in use, plus a
+// How much may be made. The limit on held memory is the most that was in use, plus a
 // `share` of it, plus the bytes that searches missed.
 Bytes MemoryGrowth::room_to_make(const Request& request, Bytes share) const {
-  const Bytes most = most_in_use(core_.stats, request);
+  const Bytes most = most_in_use(core_, request);
   const Bytes allowed = most + most / share + core_.refaults.allowed();
   const Bytes now_held = held(core_.stats);
   const Bytes room = allowed > now_held ? allowed - now_held : 0;
@@ -138,7 +137,7 @@ bool MemoryGrowth::plan(Arena& arena, const Request& request, Nanoseconds now, G
     out->made = out->handle = made;
     return true;
   }
-  const Bytes most_used = most_in_use(core_.stats, request);
+  const Bytes most_used = most_in_use(core_, request);
   Bytes finer = finer_handle_bytes(held(core_.stats) + need, most_used);
   if (cheap) finer = std::min(finer, finest_handle_bytes(most_used));
   const bool makes = moved_too_often(request);

@@ -12,12 +12,15 @@ namespace custash {
 // Counts requests, not time.
 class Settling {
  public:
-  // `most`: the most bytes ever in use.
-  void in_use(std::int64_t most, std::int64_t now) {
-    if (most <= most_) return;
-    most_ = most;
+  void in_use(Bytes bytes, std::int64_t now) {
+    if (bytes <= most_) return;
+    most_ = bytes;
     rose_ = now;
   }
+
+  // The most bytes that were in use at once, since the last trim. Resetting peaks of the
+  // statistics does not change it.
+  [[nodiscard]] Bytes most() const { return most_; }
 
   // Memory was made, and not in place of moves. It counts for the time when most was in use.
   // Made later, it comes from the rounds of the program: for threads that take each other's
@@ -47,7 +50,7 @@ class Settling {
  private:
   static constexpr std::int64_t kLeast = 64;
 
-  std::int64_t most_ = 0;
+  Bytes most_ = 0;
   std::int64_t rose_ = 0;  // when `most_` did
   std::int64_t last_ = 0;
   SizeClass last_class_ = SizeClass::Large;

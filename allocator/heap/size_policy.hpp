@@ -103,8 +103,8 @@ inline constexpr Bytes kRunAheadFloor = 32_MiB;
 
 inline constexpr Bytes kHandleBytes = 32_MiB;
 inline constexpr Bytes kFineHandleBytes = 18_MiB;
-inline constexpr Bytes kShareLost = 32;  // of the most ever in use; beyond it, much is lost
-inline constexpr Bytes kHandlesAtMost = 128;  // that the most ever in use is made of
+inline constexpr Bytes kShareLost = 32;       // of the most in use; beyond it, much is lost
+inline constexpr Bytes kHandlesAtMost = 128;  // that the most in use is made of
 inline constexpr Bytes kShareBought = 64;
 
 // The handle size for new pages when about `left` bytes are left on the device. The driver
@@ -116,7 +116,7 @@ constexpr Bytes handle_bytes(Bytes growth, Bytes left) {
   return std::clamp(align_down(left / 2048, kPageBytes), kPageBytes, share);
 }
 
-// A limit on it where more is `held` than the `most` that was ever in use. The difference is
+// A limit on it where more is `held` than the `most` that was in use. The difference is
 // lost in partly used handles. The more is lost, the smaller new handles are.
 constexpr Bytes finer_handle_bytes(Bytes held, Bytes most) {
   const Bytes fair = most / kShareLost;
@@ -152,8 +152,8 @@ constexpr Address place(Address begin, Bytes bytes, Fit fit) {
              : align_up(begin, kPageBytes);
 }
 
-// Shares of the most that was ever in use. Beyond the first, pages are moved instead of made.
-// The second limits how much is made ahead of the requests.
+// Shares of the most that was in use since the last trim. Beyond the first, pages are moved
+// instead of made. The second limits how much is made ahead of the requests.
 inline constexpr Bytes kShareBeforeMoves = 128;
 inline constexpr Bytes kShareAhead = 64;
 

@@ -12,6 +12,21 @@ Bytes held(Bed& bed) {
   return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
 }
 
+// Chunks of a file, each of another size, the next before the last has gone.
+template <typename Between>
+void uneven_chunks(Bed& bed, Between between) {
+  Address last = 0;
+  std::uint32_t random = 1;
+  for (int i = 0; i < 100; ++i) {
+    random = random * 1664525 + 1013904223;
+    const Address next = bed.malloc(64_MiB + random % 192_MiB);
+    if (last != 0) bed.free(last);
+    last = next;
+    between();
+  }
+  bed.free(last);
+}
+
 }  // namespace
 
 TEST_CASE("what another stream freed is seen to pass beside frees in each round",
@@ -85,4 +100,24 @@ TEST_CASE("before memory is made, blocks that wait outside limbo are asked for, 
     bed.free_on(first, c);
   }
   CHECK(held(bed) <= 24_MiB);
+}
+
+TEST_CASE("a trim ends what the program before it may hold", "[unit][settling]") {
+  Bed fresh;
+  uneven_chunks(fresh, [] {});
+  Bed bed;
+  bed.free(bed.malloc(4096_MiB));
+  REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
+  uneven_chunks(bed, [] {});
+  CHECK(held(bed) <= held(fresh));
+}
+
+TEST_CASE("a reset of the statistics' peaks changes no memory", "[unit][settling]") {
+  Bed plain;
+  uneven_chunks(plain, [] {});
+  Bed bed;
+  uneven_chunks(bed, [&] { bed.allocator->reset_peak_stats(0); });
+  CHECK(held(bed) == held(plain));
+  CHECK(bed.stats().num_device_alloc == plain.stats().num_device_alloc);
+  CHECK(bed.stats().num_pages_moved == plain.stats().num_pages_moved);
 }
