@@ -43,7 +43,6 @@ PROGRAMS = (
     ("thrust_sort", []),
     ("entry_points", []),
     ("launches", []),
-    ("micro", []),
     ("parameters", []),
     ("parameters_shared", []),
     ("peers", []),
