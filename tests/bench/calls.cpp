@@ -51,6 +51,33 @@ void work(void* stream) {
        "cudaMemsetAsync");
 }
 
+void write(void* block, void* stream) {
+  must(cudaMemsetAsync(block, 0, 1, static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
+}
+
+// By NVML: a preloaded allocator may answer cudaMemGetInfo.
+std::size_t used() {
+  struct Memory {
+    unsigned long long total, free, used;
+  };
+
+  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return 0;
+  static void* const handle = [] {
+    char bus[32] = {};
+    void* found = nullptr;
+    auto* const init = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+    auto* const find = reinterpret_cast<int (*)(const char*, void**)>(
+        dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
+    must(cudaDeviceGetPCIBusId(bus, sizeof bus, 0), "cudaDeviceGetPCIBusId");
+    return init() == 0 && find(bus, &found) == 0 ? found : nullptr;
+  }();
+  static auto* const ask =
+      reinterpret_cast<int (*)(void*, Memory*)>(dlsym(library, "nvmlDeviceGetMemoryInfo"));
+  Memory memory{};
+  return handle != nullptr && ask(handle, &memory) == 0 ? memory.used : 0;
+}
+
 void* plain(std::size_t bytes, void*) {
   void* block = nullptr;
   return cudaMalloc(&block, bytes) == cudaSuccess ? block : nullptr;
@@ -144,6 +171,8 @@ const Device device{
     submit,
     work,
     [] { must(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); },
+    write,
+    used,
 };
 
 }  // namespace bench

@@ -6,11 +6,8 @@
 // do.
 #include "tests/bench/measure.hpp"
 #include "tests/bench/peer.hpp"
-#include "tests/bench/trace.hpp"
 
 #include <cstdint>
-#include <cstdlib>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -61,24 +58,6 @@ class Population {
 };
 
 }  // namespace
-
-double play(const Peer& peer, const Trace& trace) {
-  std::vector<void*> blocks(trace.blocks);
-  const std::vector<void*>& all = streams(trace.streams);
-  const auto start = Clock::now();
-  bool ok = true;
-  for (const Event& event : trace.events) {
-    void*& block = blocks[event.block];
-    if (block != nullptr) {
-      peer.release(block, event.bytes, all[event.stream]);
-      block = nullptr;
-    } else if (ok) {
-      block = peer.allocate(event.bytes, all[event.stream]);
-      ok = block != nullptr;
-    }
-  }
-  return ok ? ns_since(start) : -1;
-}
 
 // A random one of the live blocks is freed and replaced.
 void live(benchmark::State& state, const Peer& peer) {
@@ -146,29 +125,6 @@ void cold(benchmark::State& state, const Peer& peer) {
   report(state, ns, static_cast<double>(state.iterations()));
 }
 
-void mixed(benchmark::State& state, const Peer& peer, const Trace& trace) {
-  double ns = 0;
-  for (auto _ : state) {
-    const double took = play(peer, trace);
-    if (took < 0) {
-      state.SkipWithError("no memory");
-      break;
-    }
-    ns += took;
-  }
-  const auto events = static_cast<double>(trace.events.size());
-  report(state, ns, static_cast<double>(state.iterations()) * events);
-}
-
-std::vector<Trace> read_traces() {
-  std::vector<Trace> all;
-  const char* const list = std::getenv("CUSTASH_BENCH_TRACES");
-  std::stringstream each(list == nullptr ? "" : list);
-  for (std::string path; std::getline(each, path, ':');)
-    all.push_back(read_trace(path));
-  return all;
-}
-
 }  // namespace
 
 void register_cases(const Peer& peer) {
@@ -198,15 +154,7 @@ void register_cases(const Peer& peer) {
   add("lanes", lanes)->Arg(1)->Arg(32)->Arg(128)->Iterations(100);
   if (peer.trim != nullptr)
     add("cold", cold)->Arg(512)->Arg(1 << 20)->Arg(64 << 20)->Iterations(30);
-  static const auto& traces = *new std::vector<Trace>(read_traces());
-  for (const Trace& trace : traces)
-    add("mixed", [&trace](benchmark::State& s, const Peer& p) { mixed(s, p, trace); })
-        ->Name("mixed/" + std::string(peer.name) + '/' + trace.name)
-        ->Iterations(3);
-  for (const Trace& trace : traces)
-    add("windows", [&trace](benchmark::State& s, const Peer& p) { windows(s, p, trace); })
-        ->Name("windows/" + std::string(peer.name) + '/' + trace.name)
-        ->Iterations(1);
+  register_traces(peer);
 }
 
 }  // namespace bench

@@ -14,6 +14,8 @@ import xml.dom.minidom
 import overlap
 import report
 import runs
+import shapes
+import suite
 
 BUILD = sys.argv.pop()
 
@@ -137,6 +139,44 @@ class Report(unittest.TestCase):
 
     def test_a_plot_of_one_size(self):
         xml.dom.minidom.parseString(report.plot(self.ROWS))
+
+
+class Suite(unittest.TestCase):
+    TRACES = ["frames", "one_survivor_a_cycle", "uneven_chunks"]
+
+    def start(self, *words):
+        return subprocess.run([sys.executable, suite.__file__, "--sim", "--rounds", "1", "--no-build", "--build", BUILD, *words],
+                              capture_output=True, text=True, check=False)
+
+    def test_every_trace_by_every_way(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, page = pathlib.Path(folder, "json"), pathlib.Path(folder, "page.md")
+            done = self.start("--json", path, "--page", page, "--only", *self.TRACES)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found, text = json.loads(path.read_text()), page.read_text()
+            self.assertEqual(self.start("--from", path, "--docs").returncode, 1)
+        ways = [who for who, _, peer, _ in suite.WAYS if peer.startswith("cuda")]
+        self.assertEqual({(row["trace"], row["who"]) for row in found["rows"]}, {(name, who) for name in self.TRACES for who in ways})
+        # The patterns add up: 100 blocks of 2 MiB and two at one time, and two chunks.
+        survivors = next(row for row in found["rows"] if row["trace"] == "one_survivor_a_cycle")
+        self.assertEqual(survivors["in_use_mib"], [99 * 2 + 91 + 45.5 + 2])
+        for row in found["rows"]:
+            self.assertGreater(row["ns"][0], 0)
+            self.assertTrue(1 <= row["held_mib"][0] / row["in_use_mib"][0] < 1.6 or row["who"] == "cudaMallocAsync", row)
+        self.assertIn("## Method", text)
+        self.assertIn(suite.tables(found), text)
+
+    def test_a_trace_that_is_not_there(self):
+        done = self.start("--only", "frames", "no_such")
+        self.assertEqual((done.returncode, done.stderr.strip()), (1, "tools/bench: no such trace: no_such"))
+
+    def test_the_patterns_are_the_same_each_time_and_free_all(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first = {name: path.read_text() for name, path in shapes.write(pathlib.Path(folder)).items()}
+            self.assertEqual(first, {name: path.read_text() for name, path in shapes.write(pathlib.Path(folder)).items()})
+        for text in first.values():
+            events = [line.split()[2] for line in text.splitlines()[1:]]
+            self.assertEqual(events.count("a"), events.count("f"))
 
 
 unittest.main()

@@ -15,6 +15,7 @@ import xml.dom.minidom
 
 import figures
 import figures_plot
+import suite
 
 BUILD = sys.argv.pop()
 ROOT = figures.ROOT
@@ -97,6 +98,13 @@ class Documentation(unittest.TestCase):
         streams, server, others = more.pop("streams"), more.pop("serving"), sorted(each[0] for each in more.values())
         self.assertIn(f"It is {others[0]} to {others[-1]} % for six of eight programs. A server held {server[0]} % more than it used, and a "
                       f"program with four streams {streams[0]} % ({streams[1]} to {streams[2]} in four runs).", page)
+
+    def test_the_tables_of_the_suite_are_of_its_figures(self):
+        page = (ROOT / "docs/measurements.md").read_text()
+        found = json.loads((ROOT / "docs/suite.json").read_text())
+        self.assertIn(f"<!-- suite -->\n{suite.tables(found)}\n<!-- end of suite -->", page)
+        found["rows"][0]["held_mib"] = [2 * mib for mib in found["rows"][0]["held_mib"]]
+        self.assertNotIn(suite.tables(found), page)
 
     def test_the_readme_says_what_was_measured(self):
         page = (ROOT / "README.md").read_text()

@@ -111,6 +111,8 @@ const Device device{
     submit,
     submit,
     [] { custash::sim::run_all(); },
+    [](void*, void* stream) { submit(stream); },
+    [] { return std::size_t{0}; },
 };
 
 }  // namespace bench

@@ -80,7 +80,9 @@ void windows(benchmark::State& state, const Peer& peer, const Trace& trace);
 void endings(benchmark::State& state, const Peer& peer);
 void holes(benchmark::State& state, const Peer& peer);
 
-// A trace's device events, as fast as they go: nanoseconds; negative when there was no memory.
+// Recorded programs (cases_traces.cpp). play(): a trace's device events, as fast as they go, in
+// nanoseconds; negative when there was no memory.
+void register_traces(const Peer& peer);
 double play(const Peer& peer, const Trace& trace);
 
 }  // namespace bench

@@ -26,6 +26,9 @@ struct Device {
   void (*submit)(void* stream);  // the least work there is
   void (*work)(void* stream);    // some 20 us of it on an H200
   void (*wait)();                // until all work is done
+  // The first byte of a block, on that stream.
+  void (*write)(void* block, void* stream);
+  std::size_t (*used)();  // bytes that the driver has handed out, to any process; 0: unknown
 };
 
 extern const Device device;

@@ -13,7 +13,7 @@ CASES = {  # what a case measures, and what its lines differ in
     "handover": ("By threads, each frees what another has allocated", "threads"),
     "live": ("One block at random of N live ones", "live"),
     "lanes": ("By streams that have work", "streams"),
-    "mixed": ("The order and the sizes of a recorded program", "program"),
+    "recorded": ("The order and the sizes of a recorded program, with a write to each block", "program"),
     "cold": ("The first allocation of a size, and its free", "bytes"),
     "threads_size": ("By size and threads, each on a stream of its own", "bytes, threads"),
     "tails": ("One of six sizes beside work on the device: the share of pairs that takes at most so long", "threads"),

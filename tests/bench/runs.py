@@ -4,7 +4,7 @@
 It runs on a GPU where one works, else over the simulated driver (--sim asks for that). The simulator shows host
 cost only, and figures of other allocators mean nothing there. Prints medians in nanoseconds and ratios.
 --minutes 8 --json FILE measures everything of interest on a GPU in eight minutes. --from FILE --docs makes tables
-and pictures of FILE later, on any machine. tools/bench --figures and tools/bench --programs have a --help of their own.
+and pictures of FILE later, on any machine. tools/bench --figures, --suite and --programs have a --help of their own.
 """
 import argparse
 import concurrent.futures
@@ -23,7 +23,7 @@ import peers
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live", "lanes", "mixed", "cold", "pinned",
+CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live", "lanes", "recorded", "cold", "pinned",
          "threads_size", "tails", "holes", "windows", "endings", "overlap")
 COUNTERS = ("ns", "p50", "p99", "p99.99", "p99.999", "slowest", "left")  # what a case counts
 SIMULATED = "the simulated driver: host cost only"
@@ -68,19 +68,19 @@ class Bench:
         env["LD_LIBRARY_PATH"] = ":".join(filter(None, folders))
         return env
 
-    def run(self, program, options, how, settings=""):
-        """A process that has ended; 124 when there was no time for it."""
+    def run(self, program, options, how, settings="", **more):
+        """A process that has ended; 124 when there was no time for it. `more`: of its environment."""
         command = [str(self.build / "tests" / program), *options]
         left = None if self.end is None else max(self.end - time.monotonic(), 0.001)
         try:
-            return subprocess.run(command, env=self.environment(how, settings), stdin=subprocess.DEVNULL,
+            return subprocess.run(command, env={**self.environment(how, settings), **more}, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, check=False, timeout=left)
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, 124, "", "no time left")
 
-    def start(self, runtime, options, how):
+    def start(self, runtime, options, how, **more):
         name = "core" if runtime == "none" else f"calls_{runtime}"
-        return self.run(f"bench/{name}", ["--benchmark_format=json", *options], how)
+        return self.run(f"bench/{name}", ["--benchmark_format=json", *options], how, **more)
 
     def measure_processes(self):
         """The core's hits, which make no call: by so many threads, and by so many processes, which share nothing."""
@@ -112,8 +112,8 @@ class Bench:
         self.failed = True
         return []
 
-    def benchmarks(self, runtime, options, how):
-        done = self.start(runtime, options, how)
+    def benchmarks(self, runtime, options, how, **more):
+        done = self.start(runtime, options, how, **more)
         if done.returncode != 0:
             return self.fail(f"{runtime} runtime, {how}: exit {done.returncode}\n{done.stderr[-2000:]}")
         for line in done.stderr.splitlines():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The device events of a trace (docs/trace-format.md), for the case `mixed`. Plain text only:
-// packed ones are unpacked by who starts the program.
+// The device events of a trace (docs/trace-format.md). Plain text only: packed ones are
+// unpacked by who starts the program.
 #pragma once
 
 #include <cstddef>
