@@ -51,6 +51,15 @@ void work(void* stream) {
        "cudaMemsetAsync");
 }
 
+void record(void* stream) {
+  thread_local const cudaEvent_t event = [] {
+    cudaEvent_t made = nullptr;
+    must(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "cudaEventCreate");
+    return made;
+  }();
+  must(cudaEventRecord(event, static_cast<cudaStream_t>(stream)), "cudaEventRecord");
+}
+
 void write(void* block, void* stream) {
   must(cudaMemsetAsync(block, 0, 1, static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
 }
@@ -170,6 +179,7 @@ const Device device{
     stream_new,
     submit,
     work,
+    record,
     [] { must(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); },
     write,
     used,

@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::array<std::size_t, 6> kSix{
     512, 4 << 10, 64 << 10, std::size_t{1} << 20, std::size_t{8} << 20, std::size_t{33} << 20};
-constexpr std::size_t kPairsAWork = 16;
 constexpr std::size_t kPairsAWait = 1024;
 
 // Of each thread: one in 100,000 is still two of them.

@@ -52,7 +52,7 @@ class Written(unittest.TestCase):
         for row in (r for r in self.rows if r["case"] == "tails" and r["runtime"] == "shared"):
             threads, share = row["where"].split()
             tails.setdefault((row["peer"], row["how"], threads), {})[share] = row["ns"]
-        self.assertEqual({key[0] for key in tails}, {"cudaMalloc", "cudaMallocAsync", "nothing"})
+        self.assertEqual({key[0] for key in tails}, {"cudaMalloc", "cudaMallocAsync", "nothing", "event_record"})
         self.assertEqual({key[2] for key in tails}, {"threads:1", "threads:4", "threads:16"})
         for each in tails.values():
             self.assertEqual(list(each), ["p50", "p99", "p99.99", "p99.999"])

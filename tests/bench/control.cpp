@@ -5,6 +5,7 @@
 #include "tests/bench/peer.hpp"
 
 #include <atomic>
+#include <string>
 #include <utility>
 
 namespace bench {
@@ -40,20 +41,32 @@ constexpr Peer kNothing{"nothing",
                         [](void*, std::size_t, void*) {},
                         nullptr};
 
+// A free after work records an event: once in as many pairs as the loop has for each work.
+constexpr Peer kRecords{"event_record",
+                        Kind::Named,
+                        [](std::size_t, void* stream) -> void* {
+                          thread_local std::size_t pairs = 0;
+                          if (pairs++ % kPairsAWork == 0) device.record(stream);
+                          return &free_lines;
+                        },
+                        [](void*, std::size_t, void*) {},
+                        nullptr};
+
 }  // namespace
 
 void register_control() {
   const auto measure = [](benchmark::State& state) { live(state, kOneLine); };
   for (const int count : kLive)
     benchmark::RegisterBenchmark("live/one_line_a_block", measure)->UseRealTime()->Arg(count);
-  // The machine's own tails: the same loop around calls that do nothing.
-  const auto nothing = [](benchmark::State& state) { tails(state, kNothing); };
-  benchmark::RegisterBenchmark("tails/nothing", nothing)
-      ->UseRealTime()
-      ->Threads(1)
-      ->Threads(4)
-      ->Threads(kMostThreads)
-      ->Iterations(1);
+  // The machine's own tails: the same loop around calls that do nothing, and the driver's.
+  for (const Peer* const peer : {&kNothing, &kRecords})
+    benchmark::RegisterBenchmark((std::string("tails/") + peer->name).c_str(),
+                                 [peer](benchmark::State& state) { tails(state, *peer); })
+        ->UseRealTime()
+        ->Threads(1)
+        ->Threads(4)
+        ->Threads(kMostThreads)
+        ->Iterations(1);
 }
 
 }  // namespace bench

@@ -16,6 +16,7 @@ namespace bench {
 
 constexpr std::size_t kUsual = 64 << 10;
 constexpr int kMostThreads = 16;
+constexpr std::size_t kPairsAWork = 16;  // of the case `tails`
 
 using Clock = std::chrono::steady_clock;
 

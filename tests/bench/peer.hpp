@@ -25,6 +25,7 @@ struct Device {
   void* (*new_stream)();         // does not wait for the default stream
   void (*submit)(void* stream);  // the least work there is
   void (*work)(void* stream);    // some 20 us of it on an H200
+  void (*record)(void* stream);  // an event of the thread's own
   void (*wait)();                // until all work is done
   // The first byte of a block, on that stream.
   void (*write)(void* block, void* stream);

@@ -28,7 +28,7 @@ CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live
 COUNTERS = ("ns", "p50", "p99", "p99.99", "p99.999", "slowest", "left")  # what a case counts
 SIMULATED = "the simulated driver: host cost only"
 KEYS = {"over": None, "rows": None, "overlap": None, "failed": None}  # of what --json writes
-BOTH_RUNTIMES = ("size", "threads_own")  # the others: shared only
+BOTH_RUNTIMES = ("size", "threads_own", "threads_size")  # the others: shared only
 
 
 class Bench:
