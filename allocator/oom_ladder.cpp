@@ -65,8 +65,8 @@ bool ask_neighbours(Allocator::State& state, Lack& lack) {
 // Free memory in pages that are partly in use, where there is enough of it. It waits for work
 // that the driver would not wait for, so not for long.
 bool cut_pages(Allocator::State& state, Lack& lack) {
-  return state.cut_pages != nullptr &&
-         state.cut_pages(state, lack.cache.device(), align_up(lack.bytes, kPageBytes));
+  auto* const cut = state.cut_pages.load();
+  return cut != nullptr && cut(state, lack.cache.device(), align_up(lack.bytes, kPageBytes));
 }
 
 // Blocks that the program has freed, and that are held for graphs although no call in them

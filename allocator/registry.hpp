@@ -172,7 +172,7 @@ struct Allocator::State {
   std::unordered_map<CUdevice, DeviceStats> ended GUARDED_BY(mutex);
 
   Neighbours neighbours;
-  bool (*cut_pages)(State& state, CUdevice device, Bytes bytes) = nullptr;
+  std::atomic<bool (*)(State& state, CUdevice device, Bytes bytes)> cut_pages{nullptr};
 
   // So that each end finds what its begin has counted, whatever became of the stream since.
   struct OpenCapture {

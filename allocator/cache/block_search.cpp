@@ -221,8 +221,7 @@ Address BlockSearch::hand_out(const Request& request, const BlockRef& found) {
                           static_cast<std::int64_t>(request.bytes),
                           1);
   core_.stats.count_active(stat_pool(found.kind()), found.block_bytes(), 1);
-  core_.settling.in_use(static_cast<Bytes>(core_.stats.allocated_bytes[0].current),
-                        core_.stats.requests());
+  core_.settling.in_use(core_.stats.allocated_bytes[0].current, core_.stats.requests());
   return found.small ? found.small.address() : found.large->address;
 }
 

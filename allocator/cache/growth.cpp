@@ -19,8 +19,9 @@ Bytes held(const DeviceStats& stats) {
 
 // The most bytes that were in use since the last trim, including the request.
 Bytes most_in_use(const CacheCore& core, const Request& request) {
-  const auto now = static_cast<Bytes>(core.stats.allocated_bytes[0].current);
-  return std::max(core.settling.most(), now + request.rounded);
+  const auto wanted = static_cast<std::int64_t>(request.rounded);
+  return static_cast<Bytes>(
+      std::max({core.settling.most(), core.stats.allocated_bytes[0].current + wanted, wanted}));
 }
 
 // Slabs are needed one by one, but each driver call costs time. So a small share of the held

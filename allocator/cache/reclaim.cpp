@@ -32,7 +32,7 @@ void Reclaim::forget_habits() {
   for (const auto& pool : core_.pools)
     pool->slabs.forget_refaults();
   core_.refaults.forget();
-  core_.settling.forget();
+  core_.settling.begin_anew(core_.stats.allocated_bytes[0].current, core_.stats.requests());
   core_.thefts.forget();
 }
 

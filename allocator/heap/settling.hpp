@@ -12,7 +12,9 @@ namespace custash {
 // Counts requests, not time.
 class Settling {
  public:
-  void in_use(Bytes bytes, std::int64_t now) {
+  // `bytes`: as the statistics count them now. What other threads freed may come before what
+  // they allocated, so they may be fewer than none.
+  void in_use(std::int64_t bytes, std::int64_t now) {
     if (bytes <= most_) return;
     most_ = bytes;
     rose_ = now;
@@ -20,7 +22,7 @@ class Settling {
 
   // The most bytes that were in use at once, since the last trim. Resetting peaks of the
   // statistics does not change it.
-  [[nodiscard]] Bytes most() const { return most_; }
+  [[nodiscard]] std::int64_t most() const { return most_; }
 
   // Memory was made, and not in place of moves. It counts for the time when most was in use.
   // Made later, it comes from the rounds of the program: for threads that take each other's
@@ -28,7 +30,10 @@ class Settling {
   void memory_came() { last_ = rose_; }
 
   // After a trim the program gets its memory anew.
-  void forget() { most_ = 0; }
+  void begin_anew(std::int64_t bytes, std::int64_t now) {
+    most_ = bytes;
+    rose_ = now;
+  }
 
   // For three quarters of all requests, no memory has come to have more in use than ever. So if
   // the program repeats itself, it has done all that it does.
@@ -50,7 +55,7 @@ class Settling {
  private:
   static constexpr std::int64_t kLeast = 64;
 
-  Bytes most_ = 0;
+  std::int64_t most_ = 0;
   std::int64_t rose_ = 0;  // when `most_` did
   std::int64_t last_ = 0;
   SizeClass last_class_ = SizeClass::Large;

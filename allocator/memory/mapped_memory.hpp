@@ -29,7 +29,7 @@ class MappedMemory {
   virtual ~MappedMemory() = default;
 
   // Those of the device that may leave now. Counts what stays.
-  virtual std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) = 0;
+  virtual std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) noexcept = 0;
   // The range's memory has this handle from now on; 0: none, the driver has the memory.
   virtual void set_handle(const MappedRange& range, CUmemGenericAllocationHandle handle) = 0;
 };

@@ -63,7 +63,7 @@ std::string cut(Allocator::State& state, const SleepRequest& request, CutSums* s
 
 // For the ladder, where it gives enough. It waits for work that the driver would not wait for,
 // so not for long.
-bool cut_pages(Allocator::State& state, CUdevice device, Bytes bytes) {
+bool try_to_cut(Allocator::State& state, CUdevice device, Bytes bytes) {
   Bytes gain = 0;
   CopyStream unused(state.driver);  // this thread may not move pages yet
   visit_living(state.on_device(device), [&](ContextCache& each) {
@@ -77,10 +77,20 @@ bool cut_pages(Allocator::State& state, CUdevice device, Bytes bytes) {
   return DeepTrim(state).go({.device = device, .patience = patience}).sums.given != 0;
 }
 
+// An exception stays in its library.
+bool cut_pages(Allocator::State& state, CUdevice device, Bytes bytes) {
+  try {
+    return try_to_cut(state, device, bytes);
+  } catch (...) {  // no host memory
+    return false;
+  }
+}
+
 }  // namespace
 
+// Order: what it calls was there before.
 void DeepTrim::serve_requests() {
-  if (state_.config.deep_trim_after != 0) state_.cut_pages = cut_pages;
+  if (state_.config.deep_trim_after != 0) state_.cut_pages.store(cut_pages);
 }
 
 DeepTrimAnswer DeepTrim::go(const SleepRequest& request) {

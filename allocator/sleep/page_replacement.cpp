@@ -183,13 +183,14 @@ Status PageReplacement::reach_and_commit(Give give, Commit commit) {
 }
 
 void PageReplacement::abandon(std::vector<Page>* mapped) {
-  for (std::size_t i = 0; i < made_; ++i) {
-    const Page& part = cut_.parts[i];
-    if (i < placed_)
-      mapped->push_back(part);
-    else
-      core_->shared.deferred_unmaps.release_later(part.handle);
+  try {
+    mapped->insert(mapped->end(),
+                   cut_.parts.begin(),
+                   cut_.parts.begin() + static_cast<std::ptrdiff_t>(placed_));
+  } catch (...) {  // no host memory: they stay mapped
   }
+  for (std::size_t i = placed_; i < made_; ++i)
+    core_->shared.deferred_unmaps.release_later(cut_.parts[i].handle);
   Page& page = cut_.segment->pages.at(cut_.page.address);
   page.sleep = away_ ? PageSleep::Asleep : PageSleep::Awake;  // asleep: nothing to unmap there
   if (away_) core_->shared.deferred_unmaps.release_later(page.handle);

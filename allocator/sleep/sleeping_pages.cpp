@@ -248,6 +248,19 @@ void SleepingPages::unmake() {
   }
 }
 
+// A waking that found no room may have claimed pages, and have made some of them.
+void SleepingPages::abandon() {
+  for (const Sleeper& each : sleepers_) {
+    if (each.page.size == 0 || each.segment == nullptr) continue;
+    const auto page = each.segment->pages.find(each.page.address);
+    if (page == each.segment->pages.end() || page->second.sleep != PageSleep::Busy) continue;
+    page->second.handle = each.page.handle;
+    page->second.sleep = each.page.handle == 0 ? PageSleep::Asleep : PageSleep::Awake;
+  }
+  forget();
+  bytes_.store(0);
+}
+
 Status SleepingPages::give_access(std::size_t first, std::size_t last) {
   std::vector<CUdevice> devices{core_.device};
   devices.insert(devices.end(), accessors_.devices.begin(), accessors_.devices.end());

@@ -55,10 +55,7 @@ class SleepingPages {
   [[nodiscard]] bool any() const { return bytes_.load() != 0; }
 
   // The context ends. Nothing will be woken.
-  void abandon() REQUIRES(cache_lock) {
-    forget();
-    bytes_.store(0);
-  }
+  void abandon() REQUIRES(cache_lock);
 
  private:
   // A page that is restored at waking: what is alive of one that has left.

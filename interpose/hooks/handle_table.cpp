@@ -269,7 +269,7 @@ bool HandleTable::may_leave(const Mapping& mapping, const Handle& handle) const 
          !handle.stays && !all_stay_.load();
 }
 
-std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums) {
+std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums) noexcept {
   std::vector<MappedRange> out;
   const bool cards = any_mapped() && peer_clients::in_use();
   const RankedLock lock(mutex_);
@@ -289,14 +289,16 @@ std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums
       rest -= handle.bytes;
     } else if (may_leave(mapping, handle) &&
                !(cards && handle.properties.allocFlags.gpuDirectRDMACapable != 0)) {
-      rest -= handle.bytes;
-      out.push_back({address,
-                     handle.bytes,
-                     handle.by_driver,
-                     handle.properties,
-                     handle.flags,
-                     mapping.access,
-                     handle.references == 0});
+      quietly([&] {  // without host memory for its row it stays
+        out.push_back({address,
+                       handle.bytes,
+                       handle.by_driver,
+                       handle.properties,
+                       handle.flags,
+                       mapping.access,
+                       handle.references == 0});
+        rest -= handle.bytes;
+      });
     }
   }
   sums->mapped += rest;

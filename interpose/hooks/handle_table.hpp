@@ -85,7 +85,7 @@ class HandleTable final : public MappedMemory {
   [[nodiscard]] bool any_mapped() const { return mapped_.load(); }
 
   // ---- MappedMemory.
-  std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) override;
+  std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) noexcept override;
   void set_handle(const MappedRange& range, Number by_driver) override;
 
   void reset_lock_after_fork() { mutex_.reset_after_fork(); }

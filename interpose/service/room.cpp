@@ -133,8 +133,13 @@ void* go_to_sleep(void* of) {
   const SleepRequest request{.patience = idle ? kSecond / 10 : 10 * kSecond,
                              .gives_way = service::paused,
                              .only_if_idle = idle};
-  const SleepAnswer answer = sleep_library()->sleep(core, request);
-  if (!answer.asleep && !answer.disturbed) left_alone.store(core.driver().now() + kLeftAlone);
+  bool leave_alone = true;
+  try {
+    const SleepAnswer answer = sleep_library()->sleep(core, request);
+    leave_alone = !answer.asleep && !answer.disturbed;
+  } catch (...) {  // no host memory
+  }
+  if (leave_alone) left_alone.store(core.driver().now() + kLeftAlone);
   under_way.store(false);
   return nullptr;
 }

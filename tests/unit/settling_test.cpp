@@ -63,8 +63,10 @@ TEST_CASE("a program has settled once no more is in use than before", "[unit][se
   make(102, 400);
   CHECK_FALSE(settling.settled(401));
   CHECK(settling.settled(2000));
-  settling.forget();
+  settling.begin_anew(50, 2000);
   CHECK(settling.settled(2001));
+  settling.in_use(-100, 2001);  // frees that were counted before their allocations
+  CHECK(settling.most() == 50);
   make(102, 2002);
   CHECK_FALSE(settling.settled(2003));
 }

@@ -47,7 +47,7 @@ struct Program final : MappedMemory {
     sim::run_all();
   }
 
-  std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) override {
+  std::vector<MappedRange> may_leave(CUdevice device, SleepSums* sums) noexcept override {
     sums->mapped += stays;
     return device == 0 ? awake : std::vector<MappedRange>();
   }

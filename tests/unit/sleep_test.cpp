@@ -220,6 +220,52 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
   CHECK(sim::faults().empty());
 }
 
+TEST_CASE("a context may end between two wakings that find no room", "[unit][sleep]") {
+  static Bed* in = nullptr;
+  static CUcontext second = nullptr;
+  for (const bool last : {false, true}) {  // which page finds none
+    Bed bed(with_bytes());
+    in = &bed;
+    Sleep sleep(*bed.allocator);
+    const Address p = bed.malloc(100_MiB);
+    bed.launch(nullptr, writes(p, 100_MiB, 4));
+    second = make_context(1);
+    Address q = 0;
+    REQUIRE(bed.allocator->allocate(second, 100_MiB, &q).ok());
+    bed.launch(nullptr, writes(q, 100_MiB, 5));
+    PeerProcesses(*bed.allocator)
+        .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) {
+          if (const CUcontext ends = std::exchange(second, nullptr)) {
+            in->allocator->context_destroyed(ends);
+            REQUIRE(cuCtxDestroy(ends) == CUDA_SUCCESS);
+            in->allocator->context_gone(ends);
+          }
+          return Room::Nobody;
+        }});
+    const SleepAnswer answer = sleep.go({});
+    INFO(answer.text);
+    REQUIRE(answer.asleep);
+    const auto pages = sim::count("cuMemCreate");
+    sim::fail_symbol("cuMemCreate", last ? pages : 1, CUDA_ERROR_OUT_OF_MEMORY);
+    sleep.wake();
+    CHECK(second == nullptr);
+    CHECK(sleep.state() == SleepState::Awake);
+    CHECK(sim::used(1) == 0);
+    const CurrentContext current(bed.sim.driver(), bed.sim.context());
+    std::string seen;
+    bed.launch(nullptr, reads(p, 100_MiB, &seen));
+    sim::run_all();
+    CHECK(has_contents(seen, 100_MiB, 4));
+    Address again = 0;  // its addresses serve again
+    const CUcontext third = make_context(1);
+    REQUIRE(bed.allocator->allocate(third, 100_MiB, &again).ok());
+    const CurrentContext of_third(bed.sim.driver(), third);
+    bed.launch(nullptr, writes(again, 100_MiB, 6));
+    sim::run_all();
+    CHECK(sim::faults().empty());
+  }
+}
+
 TEST_CASE("waking makes no page while the device reports too little memory", "[unit][sleep]") {
   sim::Options options = with_bytes();
   options.device_memory = 256_MiB;
