@@ -18,7 +18,7 @@ Bytes held(const DeviceStats& stats) {
 }
 
 // The most bytes that were in use since the last trim, including the request.
-Bytes most_in_use(const CacheCore& core, const Request& request) {
+Bytes most_in_use(const CacheCore& core, const Request& request) REQUIRES(cache_lock) {
   const auto wanted = static_cast<std::int64_t>(request.rounded);
   return static_cast<Bytes>(
       std::max({core.settling.most(), core.stats.allocated_bytes[0].current + wanted, wanted}));

@@ -289,13 +289,14 @@ std::vector<MappedRange> HandleTable::may_leave(CUdevice device, SleepSums* sums
       rest -= handle.bytes;
     } else if (may_leave(mapping, handle) &&
                !(cards && handle.properties.allocFlags.gpuDirectRDMACapable != 0)) {
-      quietly([&] {  // without host memory for its row it stays
-        out.push_back({address,
+      // Without host memory for its row it stays.
+      quietly([&, at = address, &access = mapping.access] {
+        out.push_back({at,
                        handle.bytes,
                        handle.by_driver,
                        handle.properties,
                        handle.flags,
-                       mapping.access,
+                       access,
                        handle.references == 0});
         rest -= handle.bytes;
       });
