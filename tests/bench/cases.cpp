@@ -2,8 +2,8 @@
 // What is measured of a peer. The counter `ns` is real nanoseconds a pair of allocation and
 // release (of a trace: an event), on each thread; Google Benchmark's own time is a throughput
 // with several threads. Names: CASE/PEER/PARAMETERS. Every call goes through a function
-// pointer, about 2 ns a pair. Blocks are not touched: work on them would cost more than they
-// do.
+// pointer, about 2 ns a pair. Blocks are not touched, but for `recorded`: work on them would
+// cost more than they do.
 #include "tests/bench/measure.hpp"
 #include "tests/bench/peer.hpp"
 

@@ -152,19 +152,13 @@ def arguments():
     parser.add_argument("--figures", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--only", action="append", choices=PARTS, help="only this figure; may be repeated")
     parser.add_argument("--rounds", type=report.count, default=5, help="how often each way is measured (5)")
-    parser.add_argument("--minutes", type=report.minutes, help="begin nothing after that time")
     parser.add_argument("--steps", type=report.count, default=50, help="of the training, in each round (50)")
     parser.add_argument("--quick", action="store_true", help="short runs: to see that it works")
-    parser.add_argument("--sim", action="store_true", help="over the simulated driver")
     parser.add_argument("--json", type=pathlib.Path, help="write every figure to this file")
     parser.add_argument("--from", dest="source", type=pathlib.Path, nargs="+", metavar="JSON",
                         help="measure nothing; take what --json wrote, each figure from the last file that has it")
     parser.add_argument("--docs", action="store_true", help="write the pictures and tables into docs/")
-    parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
-    parser.add_argument("--no-peers", action="store_true", help="leave out PyTorch, RMM and CUB")
-    parser.add_argument("--no-build", action="store_true", help="do not build first")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="another folder, built already")
-    parser.add_argument("--python", default="python3", help="the Python that has PyTorch")
+    runs.add_options(parser)
     return parser.parse_args()
 
 

@@ -163,23 +163,28 @@ class Bench:
                           "ns": statistics.median(values), "least": min(values), "most": max(values)})
 
 
+def add_options(parser):
+    """Those of each script that measures with a Bench."""
+    parser.add_argument("--sim", action="store_true", help="over the simulated driver")
+    parser.add_argument("--minutes", type=report.minutes, help="measure for at most this long")
+    parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
+    parser.add_argument("--no-peers", action="store_true", help="leave out all but CUDA's calls and custash")
+    parser.add_argument("--no-build", action="store_true", help="do not build first")
+    parser.add_argument("--build", default=str(ROOT / "build"), help="another folder, built already")
+    parser.add_argument("--python", default="python3", help="the Python that has PyTorch and CuPy")
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="each case once, with short runs: to see that it works")
     parser.add_argument("--only", action="append", choices=CASES, help="only this case; may be repeated")
-    parser.add_argument("--sim", action="store_true", help="over the simulated driver")
     parser.add_argument("--json", help="write every figure to this file")
+    parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing; take the figures that --json wrote")
     parser.add_argument("--table", help="write the table to this file (Markdown)")
     parser.add_argument("--plot", help="write the plots to this file (SVG)")
     parser.add_argument("--docs", action="store_true", help="write both into docs/measurements.md")
-    parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing; take the figures that --json wrote")
-    parser.add_argument("--minutes", type=report.minutes, help="measure for at most this long; name the cases left out")
-    parser.add_argument("--conf", help="CUSTASH_CONF of the runs with custash")
-    parser.add_argument("--no-peers", action="store_true", help="leave out PyTorch, RMM and CUB")
-    parser.add_argument("--no-build", action="store_true", help="do not build first")
-    parser.add_argument("--build", default=str(ROOT / "build"), help="another folder, built already")
-    parser.add_argument("--python", default="python3", help="the Python that has PyTorch")
+    add_options(parser)
     args = parser.parse_args()
 
     try:
