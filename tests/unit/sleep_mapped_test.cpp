@@ -24,7 +24,9 @@ CUmemAllocationProp of_device() {
 
 // A program with three ranges of its own, the second without its handle, and a block.
 struct Program final : MappedMemory {
-  Program() : bed(with_bytes(1_GiB), Bed::vmm()), driver(bed.sim.driver()) {
+  // `first`: where the ranges begin, one behind the other; 0: anywhere.
+  explicit Program(Address first = 0)
+      : bed(with_bytes(1_GiB), Bed::vmm()), driver(bed.sim.driver()) {
     sleep.set_mapped(*this);
     block = bed.malloc(kBlock);
     bed.launch(nullptr, writes(block, kBlock, 9));
@@ -33,7 +35,9 @@ struct Program final : MappedMemory {
       range.access = {
           {.location = range.properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
       CUdeviceptr at = 0;
-      REQUIRE(driver.mem_address_reserve(&at, kRange, 0, 0, 0) == CUDA_SUCCESS);
+      const Address hint = first == 0 ? 0 : first + static_cast<Bytes>(i) * kRange;
+      REQUIRE(driver.mem_address_reserve(&at, kRange, 0, hint, 0) == CUDA_SUCCESS);
+      if (first != 0) REQUIRE(at == hint);
       range.address = at;
       REQUIRE(driver.mem_create(&range.handle, kRange, &range.properties, 0) == CUDA_SUCCESS);
       REQUIRE(driver.mem_map(range.address, kRange, 0, range.handle, 0) == CUDA_SUCCESS);
@@ -121,6 +125,22 @@ TEST_CASE("what the program mapped leaves with ours and comes back", "[unit][sle
   }
   it.end();
   CHECK(sim::used(0) == used - 3 * kRange);
+}
+
+// Each is a reservation of its own, and a copy lies in one.
+TEST_CASE("ranges side by side are copied one by one", "[unit][sleep_mapped]") {
+  constexpr Address kBeginnings[] = {0, 0x5000'0000'0000};
+  std::vector<std::uint64_t> copies;
+  for (const Address first : kBeginnings) {
+    Program it(first);
+    const std::uint64_t before = sim::count("cuMemcpyDtoHAsync_v2");
+    REQUIRE(it.sleep.go({}).asleep);
+    copies.push_back(sim::count("cuMemcpyDtoHAsync_v2") - before);
+    CHECK(it.right());
+    it.end();
+  }
+  CHECK(copies[0] >= 3);
+  CHECK(copies[1] == copies[0]);
 }
 
 TEST_CASE("the answer names what stays of the program's mappings", "[unit][sleep_mapped]") {

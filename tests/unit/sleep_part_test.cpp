@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Sleep in portions: by device, and of memory that was made while the process slept. All of it
 // is restored. The simulator holds real bytes here.
+#include "allocator/memory/host_store.hpp"
 #include "allocator/sleep/sleep.hpp"
 #include "tests/unit/contents.hpp"
 
 #include <array>
+#include <set>
 #include <string>
 
 using namespace custash;
@@ -54,6 +56,31 @@ struct Filled {
   std::array<Address, 8> blocks{};
 };
 
+// Sees when it is asked.
+struct Watched final : HostStore {
+  explicit Watched(const Driver& driver) : driver_store(driver) {}
+
+  bool has_room(Bytes bytes, std::string* why) override {
+    seen.insert(sleep->state());
+    return driver_store.has_room(bytes, why);
+  }
+
+  bool take(CUcontext context, Bytes bytes, HostPiece* out, std::string* why) override {
+    seen.insert(sleep->state());
+    return driver_store.take(context, bytes, out, why);
+  }
+
+  void give(CUcontext context, const HostPiece& piece) override {
+    driver_store.give(context, piece);
+  }
+
+  Bytes keeps() override { return driver_store.keeps(); }
+
+  DriverHostStore driver_store;
+  Sleep* sleep = nullptr;
+  std::set<SleepState> seen;
+};
+
 }  // namespace
 
 TEST_CASE("memory that is made while the process sleeps goes in a further portion",
@@ -77,6 +104,23 @@ TEST_CASE("memory that is made while the process sleeps goes in a further portio
   CHECK(it.sleep.asleep_bytes(0) == used + made);
   CHECK(it.right());
   CHECK(sim::used(0) == used + made);
+  it.bed.free(more);
+  it.free();
+}
+
+// Else waking, which may begin at any time, would read what another thread is adding to.
+TEST_CASE("host memory for a further portion is taken behind the gate", "[unit][sleep_part]") {
+  Filled it;
+  Watched store(it.bed.sim.driver());
+  it.sleep.set_store(store);
+  store.sleep = &it.sleep;
+  REQUIRE(it.sleep.go({}).asleep);
+  CHECK(store.seen.count(SleepState::Awake) == 1);
+  store.seen.clear();
+  const Address more = it.more();
+  REQUIRE(it.sleep.go({}).asleep);
+  CHECK(store.seen == std::set{SleepState::GoingToSleep});
+  CHECK(it.right());
   it.bed.free(more);
   it.free();
 }
