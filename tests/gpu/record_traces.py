@@ -21,6 +21,10 @@ lanes      four streams: two train, one evaluates, one prepares batches ahead
 beam       translation by beam search, whose caches are gathered anew at every token
 tiles      segmentation of crops of any size, evaluated on whole pictures now and then
 graphs     messages along the edges of graphs of any size, some of whose results are kept
+answers    batches of requests to a model of the library transformers
+feeds      three streams: one loads pictures of any size, one trains, one judges
+points     clouds of points of any number
+again      training with activation checkpointing
 """
 
 import argparse

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Three long programs (record_traces.py). They were written after the rules for page sizes were chosen, to judge these.
-They start as those of recorded_long.py do."""
+"""Seven long programs (record_traces.py), written to judge rules that had been chosen before: the first three those for page sizes, the
+other four what may be held beyond the need. They start as those of recorded_long.py do."""
 import copy
 import random
 import sys
@@ -93,7 +93,91 @@ def graphs():
             memory.pop(next(iter(memory)))
 
 
-PROGRAMS = {program.__name__: program for program in (beam, tiles, graphs)}
+def answers():
+    """Requests in batches, answered by a model of the library transformers and its own cache of keys and values."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+    draw, device = random.Random(24), recorded_long.DEVICE
+    config = LlamaConfig(hidden_size=1024, intermediate_size=2816, num_hidden_layers=10, num_attention_heads=16, vocab_size=16000)
+    model = LlamaForCausalLM(config).to(device).eval()
+    for _ in steps(60):
+        prompts = torch.randint(3, 16000, (draw.randint(1, 12), draw.randint(10, 900)), device=device)
+        model.generate(prompts, max_new_tokens=draw.randint(4, 100), do_sample=False, pad_token_id=0, eos_token_id=None)
+
+
+def feeds():
+    """Three streams: one loads pictures of any size ahead, one trains on them, one judges the weights of some steps ago."""
+    draw, device = random.Random(25), recorded_long.DEVICE
+    parts = [nn.Conv2d(a, b, 3, 2, 1) for a, b in ((3, 48), (48, 96), (96, 192))]
+    model = nn.Sequential(*(part for conv in parts for part in (conv, nn.GELU())), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(192, 50))
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    load, judge = torch.cuda.Stream(), torch.cuda.Stream()
+    train = torch.cuda.current_stream()
+
+    def batch():
+        with torch.cuda.stream(load):
+            shape = draw.randint(4, 32), 3, 8 * draw.randint(8, 40), 8 * draw.randint(8, 40)
+            raw = torch.randint(0, 255, shape, dtype=torch.uint8, pin_memory=True).to(device, non_blocking=True)
+            return (raw.float() / 255 - 0.5) * 4, load.record_event()
+
+    ahead = [batch() for _ in range(3)]
+    for step in steps(600):
+        ahead.append(batch())
+        x, there = ahead.pop(0)
+        train.wait_event(there)
+        x.record_stream(train)
+        F.cross_entropy(model(x), torch.randint(0, 50, x.shape[:1], device=device)).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if step % 8 == 7:
+            judged = copy.deepcopy(model)
+            judge.wait_stream(train)
+            with torch.cuda.stream(judge), torch.no_grad():
+                x.record_stream(judge)
+                judged(x).argmax(-1)
+            for each in judged.parameters():
+                each.record_stream(judge)
+
+
+def points():
+    """Clouds of points of any number: neighbours by distance, a part at a time, and features that are gathered along them."""
+    draw, device, width = random.Random(26), recorded_long.DEVICE, 128
+    layers = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(3)).to(device)
+    enter = nn.Linear(3, width).to(device)
+    optimizer = torch.optim.Adam([*layers.parameters(), *enter.parameters()], lr=1e-3)
+    for _ in steps(500):
+        cloud = torch.rand(int(10 ** draw.uniform(3, 4.3)), 3, device=device)
+        near = torch.cat([torch.cdist(part, cloud).topk(12, largest=False).indices for part in cloud.split(4096)])
+        x = enter(cloud)
+        for layer in layers:
+            x = x + F.relu(layer(torch.cat([x, x[near].amax(1)], -1)))
+        inside = cloud[:, 0] < draw.random()
+        (x[inside].pow(2).mean() + x[~inside].abs().mean()).backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def again():
+    """Training that computes activations again on the way back; sequences of any length, gradients of three batches, bf16."""
+    from torch.utils.checkpoint import checkpoint
+    draw, device = random.Random(27), recorded_long.DEVICE
+    blocks = nn.ModuleList(nn.TransformerEncoderLayer(768, 12, batch_first=True, dropout=0.0) for _ in range(8)).to(device)
+    enter, leave = nn.Embedding(20000, 768).to(device), nn.Linear(768, 20000).to(device)
+    optimizer = torch.optim.AdamW([*blocks.parameters(), *enter.parameters(), *leave.parameters()], lr=1e-4)
+    for step in steps(400):
+        tokens = torch.randint(0, 20000, (draw.randint(1, 8), draw.randint(32, 900)), device=device)
+        with torch.autocast(device, torch.bfloat16):
+            x = enter(tokens)
+            for block in blocks:
+                x = checkpoint(block, x, use_reentrant=False)
+            loss = F.cross_entropy(leave(x).flatten(0, 1), tokens.flatten())
+        loss.backward()
+        if step % 3 == 2:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+
+PROGRAMS = {program.__name__: program for program in (beam, tiles, graphs, answers, feeds, points, again)}
 
 if __name__ == "__main__":
     recorded_long.DEVICE, recorded_long.STEPS = "cpu", 2
