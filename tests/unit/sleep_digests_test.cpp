@@ -128,14 +128,14 @@ TEST_CASE("sleep copies only what changed", "[unit][sleep_digests]") {
 
 TEST_CASE("a copy is not used for another block at its address", "[unit][sleep_digests]") {
   Blocks it;
-  it.fill_with(it.add(60_MiB), 1);
-  it.fill_with(it.add(60_MiB), 2);
+  it.fill_with(it.add(15_MiB), 1);
+  it.fill_with(it.add(15_MiB), 2);
   it.go();
   it.sleep.wake();
   it.bed.free(it.all[0].address);
   it.all.erase(it.all.begin());
-  it.fill_with(it.add(40_MiB), 3);
-  it.fill_with(it.add(8_MiB), 4);
+  it.fill_with(it.add(10_MiB), 3);
+  it.fill_with(it.add(2_MiB), 4);
   it.go();
   CHECK(it.right());
 }
@@ -147,7 +147,7 @@ TEST_CASE("contents are right after random changes and sleeps", "[unit][sleep_di
     Blocks it;
     for (int round = 0; round < 8; ++round) {
       for (std::size_t i = below(4); i > 0; --i) {
-        Blocks::Block& block = it.add((below(1'000'000) + 1) * (below(4) == 0 ? 16 : 2));
+        Blocks::Block& block = it.add((below(400'000) + 1) * (below(4) == 0 ? 16 : 2));
         if (below(3) != 0) it.fill_with(block, round * 10 + static_cast<int>(i));
       }
       if (it.all.size() > 6) {
@@ -243,20 +243,20 @@ TEST_CASE("without the kernel all is copied, and said", "[unit][sleep_digests]")
   for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
     for (const char* call : {"cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"}) {
       Blocks it;
-      it.fill_with(it.add(40_MiB), 1);
-      it.add(8_MiB);
+      it.fill_with(it.add(10_MiB), 1);
+      it.add(2_MiB);
       const std::uint64_t loads = sim::count("cuModuleLoadData");
       sim::fail_symbol(call, 1, code, true);
       const SleepAnswer answer = it.sleep.go({});
       sim::clear_failures();
       INFO(call << " " << code << " " << answer.text);
       CHECK(answer.text.find("all was copied") != std::string::npos);
-      CHECK(answer.sums.saved >= 48_MiB);
+      CHECK(answer.sums.saved >= 12_MiB);
       CHECK(it.right());
       const bool again = code == CUDA_ERROR_OUT_OF_MEMORY;
-      CHECK((it.go().saved < 48_MiB) == again);
+      CHECK((it.go().saved < 12_MiB) == again);
       CHECK(it.right());
-      CHECK((it.go().kept >= 40_MiB) == again);
+      CHECK((it.go().kept >= 10_MiB) == again);
       CHECK(it.right());
       // A module that is loaded stays, whatever failed after that.
       if (std::string(call) != "cuModuleLoadData")

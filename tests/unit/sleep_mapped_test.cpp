@@ -12,8 +12,8 @@ using namespace custash;
 
 namespace {
 
-constexpr Bytes kRange = 4_MiB;
-constexpr Bytes kBlock = 9_MiB;
+constexpr Bytes kRange = 2_MiB;
+constexpr Bytes kBlock = 5_MiB;
 
 CUmemAllocationProp of_device() {
   CUmemAllocationProp properties{};

@@ -13,7 +13,7 @@ using namespace custash;
 
 namespace {
 
-constexpr Bytes kBlock = 41_MiB;
+constexpr Bytes kBlock = 9_MiB;
 
 // Eight blocks, filled with their numbers.
 struct Filled {

@@ -155,12 +155,12 @@ TEST_CASE("blocks are allocated and freed while the process sleeps", "[unit][sle
 }
 
 TEST_CASE("new memory leaves room for the memory that sleeps", "[unit][sleep]") {
-  Bed bed(with_bytes());
+  Bed bed(custash::with_bytes(256_MiB));
   Sleep sleep(*bed.allocator);
-  const Address p = bed.malloc(600_MiB);
+  const Address p = bed.malloc(150_MiB);
   REQUIRE(sleep.go({}).asleep);
   Address out = 0;
-  CHECK(bed.allocator->allocate(bed.sim.context(), 600_MiB, &out).code() ==
+  CHECK(bed.allocator->allocate(bed.sim.context(), 150_MiB, &out).code() ==
         CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(sleep.state() == SleepState::Awake);
   bed.free(p);
@@ -169,16 +169,16 @@ TEST_CASE("new memory leaves room for the memory that sleeps", "[unit][sleep]") 
 TEST_CASE("where the device is full waking waits for room", "[unit][sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
-  const Address p = bed.malloc(600_MiB);
-  bed.launch(nullptr, writes(p, 600_MiB, 4));
+  const Address p = bed.malloc(60_MiB);
+  bed.launch(nullptr, writes(p, 60_MiB, 4));
   REQUIRE(sleep.go({}).asleep);
   sim::fail_symbol("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
   std::string seen;
-  bed.launch(nullptr, reads(p, 600_MiB, &seen));
+  bed.launch(nullptr, reads(p, 60_MiB, &seen));
   CHECK(sim::failures_given() == 1);
   sim::run_all();
   CHECK(sim::faults().empty());
-  CHECK(has_contents(seen, 600_MiB, 4));
+  CHECK(has_contents(seen, 60_MiB, 4));
   bed.free(p);
 }
 
@@ -186,13 +186,13 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
   static std::vector<Bytes> while_waiting;
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
-  const Address p = bed.malloc(100_MiB);
-  bed.launch(nullptr, writes(p, 100_MiB, 4));
+  const Address p = bed.malloc(20_MiB);
+  bed.launch(nullptr, writes(p, 20_MiB, 4));
   Address q = 0;
   const CUcontext second = make_context(1);
-  REQUIRE(bed.allocator->allocate(second, 100_MiB, &q).ok());
-  bed.launch(nullptr, writes(q, 100_MiB, 5));
-  REQUIRE(sim::used(1) >= 100_MiB);
+  REQUIRE(bed.allocator->allocate(second, 20_MiB, &q).ok());
+  bed.launch(nullptr, writes(q, 20_MiB, 5));
+  REQUIRE(sim::used(1) >= 20_MiB);
   const auto pages = sim::count("cuMemCreate");
   PeerProcesses(*bed.allocator)
       .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) {
@@ -211,9 +211,9 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
   const auto holds = [&](CUcontext context, Address address, int value) {
     const CurrentContext current(bed.sim.driver(), context);
     std::string seen;
-    bed.launch(nullptr, reads(address, 100_MiB, &seen));
+    bed.launch(nullptr, reads(address, 20_MiB, &seen));
     sim::run_all();
-    return has_contents(seen, 100_MiB, value);
+    return has_contents(seen, 20_MiB, value);
   };
   CHECK(holds(bed.sim.context(), p, 4));
   CHECK(holds(second, q, 5));
@@ -227,12 +227,12 @@ TEST_CASE("a context may end between two wakings that find no room", "[unit][sle
     Bed bed(with_bytes());
     in = &bed;
     Sleep sleep(*bed.allocator);
-    const Address p = bed.malloc(100_MiB);
-    bed.launch(nullptr, writes(p, 100_MiB, 4));
+    const Address p = bed.malloc(20_MiB);
+    bed.launch(nullptr, writes(p, 20_MiB, 4));
     second = make_context(1);
     Address q = 0;
-    REQUIRE(bed.allocator->allocate(second, 100_MiB, &q).ok());
-    bed.launch(nullptr, writes(q, 100_MiB, 5));
+    REQUIRE(bed.allocator->allocate(second, 20_MiB, &q).ok());
+    bed.launch(nullptr, writes(q, 20_MiB, 5));
     PeerProcesses(*bed.allocator)
         .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) {
           if (const CUcontext ends = std::exchange(second, nullptr)) {
@@ -253,14 +253,14 @@ TEST_CASE("a context may end between two wakings that find no room", "[unit][sle
     CHECK(sim::used(1) == 0);
     const CurrentContext current(bed.sim.driver(), bed.sim.context());
     std::string seen;
-    bed.launch(nullptr, reads(p, 100_MiB, &seen));
+    bed.launch(nullptr, reads(p, 20_MiB, &seen));
     sim::run_all();
-    CHECK(has_contents(seen, 100_MiB, 4));
+    CHECK(has_contents(seen, 20_MiB, 4));
     Address again = 0;  // its addresses serve again
     const CUcontext third = make_context(1);
-    REQUIRE(bed.allocator->allocate(third, 100_MiB, &again).ok());
+    REQUIRE(bed.allocator->allocate(third, 20_MiB, &again).ok());
     const CurrentContext of_third(bed.sim.driver(), third);
-    bed.launch(nullptr, writes(again, 100_MiB, 6));
+    bed.launch(nullptr, writes(again, 20_MiB, 6));
     sim::run_all();
     CHECK(sim::faults().empty());
   }
