@@ -87,11 +87,12 @@ void write_file() {
     text = document(program, now);
   }
   std::string why;
-  if (path.empty()) {  // another process of this program may have written there
-    path = settings->guard_report;
-    if (access(path.c_str(), F_OK) == 0) path += "." + std::to_string(getpid());
-  }
-  if (!output::write(path, text, output::Kind::GuardReport, output::Replace::Own, &why))
+  const bool first = path.empty();
+  if (first) path = settings->guard_report;
+  // The first time another process, or somebody else, may have a file there.
+  if (!(first
+            ? output::write_beside_others(&path, text, getpid(), &why)
+            : output::write(path, text, output::Kind::GuardReport, output::Replace::Own, &why)))
     return complain("custash: guard_report:" + path + ": " + why);
   launcher::note(&ledger::Header::findings_path, path);
   const RankedLock lock(findings_mutex);

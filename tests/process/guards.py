@@ -197,17 +197,23 @@ class Guards(Case):
                     process.ok(f"free {number}")
                 process.quit()
 
-    def test_files_of_others_stay(self):
+    def test_files_that_are_there_stay(self):
+        """At the name of the option, and at the one with the process's number: empty, or a guard report."""
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "found.json")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write("mine")
+            path = pathlib.Path(folder, "found.json")
             with actor.Actor(CUSTASH_CONF=f"guard:all,guard_report:{path}") as process:
                 process.ok("alloc 1000")
                 process.quit()
-            with open(path, encoding="utf-8") as file:
-                self.assertEqual(file.read(), "mine")
-            self.assertEqual(len(os.listdir(folder)), 2)
+            before = path.read_text(encoding="utf-8")
+            for text in ("mine", "", before):
+                path.write_text(text, encoding="utf-8")
+                with actor.Actor(CUSTASH_CONF=f"guard:all,guard_report:{path}") as process:
+                    numbered = path.with_suffix(f".{process.pid}.json")
+                    numbered.write_text(text, encoding="utf-8")
+                    process.ok("alloc 1000")
+                    process.quit()
+                self.assertEqual([path.read_text(encoding="utf-8"), numbered.read_text(encoding="utf-8")], [text] * 2)
+                self.assertIn("custash guard report", path.with_suffix(f".1.{process.pid}.json").read_text(encoding="utf-8"))
 
     def test_the_first_block_without_room_is_told_once(self):
         with tempfile.TemporaryDirectory() as folder, \
