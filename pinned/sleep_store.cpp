@@ -12,6 +12,7 @@ namespace custash {
 namespace {
 
 constexpr Bytes kLeftToMachine = 256_MiB;  // left to the machine
+constexpr Bytes kShort = 1_GiB;            // it is short of memory with less
 constexpr int kAnyNode = -1;
 
 Bytes less(Bytes from, Bytes amount) {
@@ -47,8 +48,12 @@ Bytes SleepStore::most_pinned() const {
   return std::min<Bytes>(config_.sleep_pinned, lockable_());
 }
 
+Bytes SleepStore::keeps() {
+  return available_() < kShort ? 0 : most_pinned();
+}
+
 Bytes SleepStore::machine_room() const {
-  return less(available_host_memory(), kLeftToMachine + untouched_.load());
+  return less(available_(), kLeftToMachine + untouched_.load());
 }
 
 Bytes SleepStore::host_room() const {
@@ -107,7 +112,7 @@ bool SleepStore::make(std::string* why) {
     bytes += piece->range.size;
   if (bytes == 0) return true;
   // Pieces may be left from a try whose memory others have taken since.
-  if (const Bytes room = less(available_host_memory(), kLeftToMachine); room < bytes) {
+  if (const Bytes room = less(available_(), kLeftToMachine); room < bytes) {
     *why = "host memory: needs " + in_mib(bytes) + ", has " + in_mib(room);
     return false;
   }

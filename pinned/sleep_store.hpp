@@ -23,6 +23,7 @@ namespace custash {
 // The system's calls, as far as tests replace them.
 struct PinnedCalls {
   Bytes (*lockable)() = lockable_bytes;
+  Bytes (*available)() = available_host_memory;
   PinningWorkers::Touch touch = touch_range;
 };
 
@@ -43,6 +44,7 @@ class SleepStore final : public HostStore {
 
   void set_pinned_calls(const PinnedCalls& calls) {
     lockable_ = calls.lockable;
+    available_ = calls.available;
     workers_.set_touch(calls.touch);
   }
 
@@ -57,7 +59,8 @@ class SleepStore final : public HostStore {
 
   void stop() override { workers_.stop(); }
 
-  Bytes keeps() override { return most_pinned(); }
+  // Nothing while the machine, or the control group, is short of memory.
+  Bytes keeps() override;
 
   std::byte* buffer() override { return reinterpret_cast<std::byte*>(buffer_); }
 
@@ -84,6 +87,7 @@ class SleepStore final : public HostStore {
   const Config& config_;
   HostMemory memory_;
   Bytes (*lockable_)() = lockable_bytes;
+  Bytes (*available_)() = available_host_memory;
   SleepFile file_;                      // its pieces are taken and given under the lock
   std::atomic<bool> registers_{false};  // the driver has registered a piece before
   std::atomic<Bytes> untouched_{0};     // of pinned_: mapped, but not in memory yet

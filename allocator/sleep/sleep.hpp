@@ -37,7 +37,7 @@ struct SleepAnswer {
 
 class Sleep {
  public:
-  explicit Sleep(Allocator& core) : state_(core.state()) {}
+  explicit Sleep(Allocator& core) : core_(core), state_(core.state()) {}
 
   // Set once, before anything sleeps.
   void set_store(HostStore& store);
@@ -55,10 +55,15 @@ class Sleep {
   // process.
   [[nodiscard]] std::uint64_t submissions() const;
 
+  // While the process idles and the host is short of memory: gives back the copies that are
+  // kept for the next sleep.
+  void give_up_copies();
+
   // The block has SYNC_MEMOPS, or not any more.
   void keep_awake(Address base, std::uint64_t buffer_id, bool on);
 
  private:
+  Allocator& core_;
   Allocator::State& state_;
 };
 

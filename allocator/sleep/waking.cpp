@@ -4,6 +4,7 @@
 #include "allocator/base/scope.hpp"
 #include "allocator/base/thread.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/sleep/idle_memory.hpp"
 #include "allocator/sleep/moving_pages.hpp"
 #include "allocator/sleep/standstill.hpp"
 
@@ -130,6 +131,21 @@ void shrink_saved(Allocator::State& state) {
     if (MovingPages* const moved = moved_pages(cache))
       moved->give_up(state.sleeping.store(), state.sleeping.store().keeps());
   });
+}
+
+void Sleep::give_up_copies() {
+  if (state_.sleeping.store().keeps() != 0) return;
+  bool any = false;
+  {
+    const Sleeping::Turn turn(state_.sleeping);
+    if (!turn || state_.sleep_gate.closed()) return;
+    visit_living(state_.all(), [&](ContextCache& cache) {
+      MovingPages* const moved = moved_pages(cache);
+      any = any || (moved != nullptr && moved->sleeping.contents().reserved() != 0);
+    });
+  }
+  // The driver waits for the device when it takes pinned memory back.
+  if (any) (void)IdleMemory(core_).while_still([&] { shrink_saved(state_); });
 }
 
 void wake_up(void* of) {

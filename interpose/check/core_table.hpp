@@ -14,6 +14,7 @@
 #include "allocator/cache/sampler.hpp"
 #include "allocator/heap/arena.hpp"
 #include "allocator/registry.hpp"
+#include "allocator/sleep/idle_memory.hpp"
 #include "allocator/sleep/standstill.hpp"
 #include "interpose/counters/device_stats.hpp"
 #include "interpose/counters/driver_calls.hpp"

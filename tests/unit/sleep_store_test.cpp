@@ -384,6 +384,36 @@ TEST_CASE("pinned memory grows with a process that sleeps again and again",
   }
 }
 
+TEST_CASE("copies are given back while the host is short of memory", "[unit][sleep_store]") {
+  Sleeper it;
+  static Bytes available = 0;
+  PinnedCalls calls = kCalls;
+  calls.available = [] { return available; };
+  it.store.set_pinned_calls(calls);
+  available = 4_GiB;
+  REQUIRE(it.sleep.go({}).asleep);
+  it.check();
+  const std::size_t kept = sim::live_host_blocks();
+  CHECK(kept > 0);
+  it.sleep.give_up_copies();
+  CHECK(sim::live_host_blocks() == kept);
+  available = 900_MiB;
+  it.bed.launch(nullptr, {.needs_flag = 1});  // it works
+  it.sleep.give_up_copies();
+  CHECK(sim::live_host_blocks() == kept);
+  sim::set_flag(1);
+  sim::run_all();
+  it.sleep.give_up_copies();
+  CHECK(sim::live_host_blocks() == 0);
+  // What sleeps stays, and goes at waking.
+  REQUIRE(it.sleep.go({}).asleep);
+  CHECK(sim::live_host_blocks() > 0);
+  it.sleep.give_up_copies();
+  CHECK(sim::live_host_blocks() > 0);
+  it.check();
+  CHECK(sim::live_host_blocks() == 0);
+}
+
 TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing", "[unit][sleep_store]") {
   Sleeper it;
   it.config.sleep_memory = 0;
