@@ -31,7 +31,7 @@ PACKED = ("interpose/libcustash*.so", "tools/custash*", "tools/demos/bandwidth/b
 AS_THEY_ARE = ("tests/gpu/check_streams_kernels",)
 # Under compute-sanitizer all of it takes long: few rounds are enough to see a wrong access. (entry_points runs out of
 # memory on purpose, which is an error to compute-sanitizer.)
-SANITIZED = ("mutual", "mutual_shared", "ordering_shared", "ordering_per_thread", "pinned_order_shared", "capture", "thrust_sort")
+SANITIZED = ("mutual", "mutual_shared", "ordering_shared", "ordering_per_thread", "pinned_order_shared", "capture", "thrust_turns")
 
 
 def parts(build, out):

@@ -40,7 +40,7 @@ PROGRAMS = (
     ("graph_memory", ["--pooled"]),
     ("overlap", []),
     ("stall", []),
-    ("thrust_sort", []),
+    ("thrust_turns", []),
     ("entry_points", []),
     ("launches", []),
     ("parameters", []),
