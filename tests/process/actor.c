@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * actor [DEVICE…]: a process that does what it is told, line by line, and answers each line
  * with one: the driver's code and what there is to say. Memory has small numbers, given in
- * order. Runs on the simulator and, unchanged, on a GPU. */
+ * order; those that were told to be forgotten come again. Runs on the simulator and, unchanged,
+ * on a GPU. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -147,6 +148,8 @@ enum { MOST = 1 << 20 };
 static address memory[MOST];
 static size_t sizes[MOST];
 static int count;
+static int forgotten[64]; /* numbers to give again */
+static int forgotten_count;
 static void* contexts[MOST];
 static int context_count;
 
@@ -163,9 +166,10 @@ static void add(int code, address at, size_t size) {
     printf("%d\n", code);
     return;
   }
-  memory[count] = at;
-  sizes[count] = size;
-  printf("0 %d %llx\n", count++, at);
+  const int number = forgotten_count > 0 ? forgotten[--forgotten_count] : count++;
+  memory[number] = at;
+  sizes[number] = size;
+  printf("0 %d %llx\n", number, at);
 }
 
 static void export_it(address at) {
@@ -509,6 +513,9 @@ static int obey(char* line) {
     printf("%d\n", cuDestroyExternalMemory((void*)memory[n]));
   } else if (!strcmp(word, "free")) {
     printf("%d\n", cuMemFree_v2(memory[n] + b));
+  } else if (!strcmp(word, "forget")) {
+    if (forgotten_count < 64) forgotten[forgotten_count++] = (int)n;
+    printf("0\n");
   } else if (!strcmp(word, "fill")) {
     printf("%d\n", cuMemsetD8_v2(memory[n] + c, (unsigned char)b, sizes[n]));
   } else if (!strcmp(word, "mix")) {
