@@ -48,8 +48,8 @@ Bytes SleepStore::most_pinned() const {
   return std::min<Bytes>(config_.sleep_pinned, lockable_());
 }
 
-Bytes SleepStore::keeps() {
-  return available_() < kShort ? 0 : most_pinned();
+bool SleepStore::is_short() {
+  return pinned_.load() + pageable_.load() != 0 && available_() < kShort;
 }
 
 Bytes SleepStore::machine_room() const {

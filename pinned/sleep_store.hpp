@@ -60,7 +60,9 @@ class SleepStore final : public HostStore {
   void stop() override { workers_.stop(); }
 
   // Nothing while the machine, or the control group, is short of memory.
-  Bytes keeps() override;
+  Bytes keeps() override { return is_short() ? 0 : most_pinned(); }
+
+  bool is_short() override;
 
   std::byte* buffer() override { return reinterpret_cast<std::byte*>(buffer_); }
 

@@ -33,6 +33,9 @@ class HostStore {
   // How many bytes of host memory are worth keeping for the next time.
   virtual Bytes keeps() = 0;
 
+  // It holds memory, and the host is short of it.
+  virtual bool is_short() { return false; }
+
   // ---- Host memory may be mapped only, until it is made. For the one thread that puts the
   // process to sleep.
   // make() is to make the piece.

@@ -55,8 +55,8 @@ class Sleep {
   // process.
   [[nodiscard]] std::uint64_t submissions() const;
 
-  // While the process idles and the host is short of memory: gives back the copies that are
-  // kept for the next sleep.
+  // If the process idles and the host is short of memory: releases the copies that are kept for
+  // the next sleep.
   void give_up_copies();
 
   // The block has SYNC_MEMOPS, or not any more.

@@ -101,8 +101,8 @@ bool Standstill::each_chosen(Visit visit) {
 // ends. `state`: the allocator's.
 void wake_up(void* state);
 
-// Releases what kept contents and is not worth keeping. By the thread that has the turn,
-// while the process is awake.
+// Releases what kept contents and is not worth keeping; contents that sleep stay. By the thread
+// that has the turn.
 void shrink_saved(Allocator::State& state);
 
 // Adds an amount to the text of an answer, unless it is 0. The separator comes between two.

@@ -126,6 +126,7 @@ Status try_to_wake(Allocator::State& state,
 
 void shrink_saved(Allocator::State& state) {
   visit_living(state.all(), [&](ContextCache& cache) {
+    if (cache.still_pages().away_bytes() != 0) return;  // it was put to sleep meanwhile
     const CurrentContext current(state.driver, cache.context());
     const RelaxedCapture relaxed(state.driver);
     if (MovingPages* const moved = moved_pages(cache))
@@ -134,18 +135,9 @@ void shrink_saved(Allocator::State& state) {
 }
 
 void Sleep::give_up_copies() {
-  if (state_.sleeping.store().keeps() != 0) return;
-  bool any = false;
-  {
-    const Sleeping::Turn turn(state_.sleeping);
-    if (!turn || state_.sleep_gate.closed()) return;
-    visit_living(state_.all(), [&](ContextCache& cache) {
-      MovingPages* const moved = moved_pages(cache);
-      any = any || (moved != nullptr && moved->sleeping.contents().reserved() != 0);
-    });
-  }
+  if (state_.sleep_gate.closed() || !state_.sleeping.store().is_short()) return;
   // The driver waits for the device when it takes pinned memory back.
-  if (any) (void)IdleMemory(core_).while_still([&] { shrink_saved(state_); });
+  (void)IdleMemory(core_).while_still([&] { shrink_saved(state_); });
 }
 
 void wake_up(void* of) {

@@ -90,10 +90,10 @@ void write_file() {
   const bool first = path.empty();
   if (first) path = settings->guard_report;
   // The first time another process, or somebody else, may have a file there.
-  if (!(first
-            ? output::write_beside_others(&path, text, getpid(), &why)
-            : output::write(path, text, output::Kind::GuardReport, output::Replace::Own, &why)))
-    return complain("custash: guard_report:" + path + ": " + why);
+  const bool written =
+      first ? output::write_beside_others(&path, text, getpid(), &why)
+            : output::write(path, text, output::Kind::GuardReport, output::Replace::Own, &why);
+  if (!written) return complain("custash: guard_report:" + path + ": " + why);
   launcher::note(&ledger::Header::findings_path, path);
   const RankedLock lock(findings_mutex);
   found().path = path;

@@ -56,7 +56,7 @@ struct Filled {
   std::array<Address, 8> blocks{};
 };
 
-// Sees when it is asked.
+// Notes the state of the process at each call.
 struct Watched final : HostStore {
   explicit Watched(const Driver& driver) : driver_store(driver) {}
 
