@@ -13,6 +13,8 @@ namespace {
 
 constexpr Bytes kLeftToMachine = 256_MiB;  // left to the machine
 constexpr Bytes kShort = 1_GiB;            // it is short of memory with less
+constexpr Bytes kAuto = ~Bytes{0};         // sleep_pinned:auto
+constexpr Bytes kAll = ~Bytes{0};          // sleep_memory:all
 constexpr int kAnyNode = -1;
 
 Bytes less(Bytes from, Bytes amount) {
@@ -45,11 +47,16 @@ bool can_hold(const PinnedPiece& piece, PinnedPiece::State state, std::string* w
 }  // namespace
 
 Bytes SleepStore::most_pinned() const {
-  return std::min<Bytes>(config_.sleep_pinned, lockable_());
+  if (config_.sleep_pinned != kAuto) return config_.sleep_pinned;
+  if (config_.sleep_memory != kAll) return 0;
+  const Bytes held = less(pinned_.load() + pageable_.load(), untouched_.load());
+  return std::min(available_() / 4 + held / 4, lockable_());
 }
 
 bool SleepStore::is_short() {
-  return pinned_.load() + pageable_.load() != 0 && available_() < kShort;
+  const Bytes pinned = pinned_.load();
+  if (pinned + pageable_.load() == 0) return false;
+  return available_() < (config_.sleep_pinned == kAuto ? std::max(pinned, kShort) : kShort);
 }
 
 Bytes SleepStore::machine_room() const {

@@ -72,7 +72,7 @@ class SleepStore final : public HostStore {
   bool flush(std::string* why) override { return file_.flush(why); }
 
  private:
-  // The option, or the limit of the process (RLIMIT_MEMLOCK) where that is less.
+  // The option, or a share of the machine.
   [[nodiscard]] Bytes most_pinned() const;
   // What may still be taken of host memory.
   [[nodiscard]] Bytes host_room() const;

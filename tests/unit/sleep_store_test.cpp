@@ -416,6 +416,54 @@ TEST_CASE("copies are released while the host is short of memory", "[unit][sleep
   CHECK(sim::live_host_blocks() == 0);
 }
 
+TEST_CASE("by default a quarter of the host memory may be pinned", "[unit][sleep_store]") {
+  Sleeper it;
+  static Bytes available = 0;
+  static Bytes lockable = 0;
+  PinnedCalls calls = kCalls;
+  calls.available = [] { return available; };
+  calls.lockable = [] { return lockable; };
+  it.store.set_pinned_calls(calls);
+  it.config.sleep_pinned = Config{}.sleep_pinned;
+  lockable = ~Bytes{0};
+  available = 8_GiB;
+  CHECK(it.store.keeps() == 2_GiB + 5_MiB);  // 20 MiB are taken already
+  lockable = 1_GiB;
+  CHECK(it.store.keeps() == 1_GiB);
+  available = 1_GiB;
+  CHECK(it.store.keeps() == 256_MiB + 5_MiB);
+  available = 1_GiB - 1;
+  CHECK(it.store.keeps() == 0);
+  available = 8_GiB;
+  it.config.sleep_memory = 4_GiB;  // the user says how much host memory sleep may take
+  CHECK(it.store.keeps() == 0);
+  it.config.sleep_pinned = 3_GiB;  // and how much of that is pinned
+  CHECK(it.store.keeps() == 3_GiB);
+  it.config.sleep_memory = Config{}.sleep_memory;
+}
+
+TEST_CASE("by default copies are released once the host has no more than that left",
+          "[unit][sleep_store]") {
+  Pieces it(1);
+  static Bytes available = 0;
+  PinnedCalls calls = kCalls;
+  calls.available = [] { return available; };
+  it.store.set_pinned_calls(calls);
+  available = 64_GiB;
+  it.config.sleep_pinned = Config{}.sleep_pinned;
+  HostPiece more;
+  std::string why;
+  REQUIRE(it.store.take(it.bed.sim.context(), 2_GiB, &more, &why));
+  REQUIRE(more.size == 2_GiB);
+  available = 2_GiB + 2 * kPiece;
+  CHECK_FALSE(it.store.is_short());
+  available = 2_GiB + 2 * kPiece - 1;
+  CHECK(it.store.is_short());
+  it.config.sleep_pinned = 4_GiB;  // wanted so
+  CHECK_FALSE(it.store.is_short());
+  it.store.give(it.bed.sim.context(), more);
+}
+
 TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing", "[unit][sleep_store]") {
   Sleeper it;
   it.config.sleep_memory = 0;
