@@ -270,9 +270,11 @@ void set_seed(GuardChoice* guard) {
 }
 
 int tick(Allocator& core) {
+  const Config& config = core.config();
   int wait = idle::tick(core);
-  if (sleep_library() != nullptr) wait = std::min(wait, sleep_verbs::tick(core));
-  return core.config().yield_after != 0 ? std::min(wait, room::tick(core)) : wait;
+  if (config.sleep_after != 0 || config.deep_trim_after != 0 || config.sleep_pinned != 0)
+    wait = std::min(wait, sleep_verbs::tick(core));
+  return config.yield_after != 0 ? std::min(wait, room::tick(core)) : wait;
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace custash {
@@ -38,12 +37,6 @@ Bytes number_at(std::string_view text) {
   return parsed.ec == std::errc() ? value : kUnknown;
 }
 
-Bytes room(Bytes limit, Bytes usage, Bytes reclaimable) {
-  if (limit == kUnknown || usage == kUnknown) return kUnknown;
-  if (reclaimable != kUnknown) usage -= std::min(usage, reclaimable);
-  return limit - std::min(limit, usage);
-}
-
 // The path of the process's group in a line "<number>:<controllers>:<path>".
 std::string group_path(std::string_view groups, std::string_view controllers) {
   std::string head(1, ':');
@@ -54,29 +47,31 @@ std::string group_path(std::string_view groups, std::string_view controllers) {
   return std::string(groups.substr(start, groups.find('\n', start) - start));
 }
 
-Bytes group_room_v2(const std::string& folder) {
-  const Bytes limit = number_at(read_file(folder + "/memory.max"));
-  if (limit == kUnknown) return kUnknown;
-  return room(limit,
-              number_at(read_file(folder + "/memory.current")),
-              meminfo_field(read_file(folder + "/memory.stat"), "inactive_file"));
-}
+struct GroupFiles {
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // in memory.stat
+};
 
-Bytes group_room_v1(const std::string& folder) {
-  return room(number_at(read_file(folder + "/memory.limit_in_bytes")),
-              number_at(read_file(folder + "/memory.usage_in_bytes")),
-              meminfo_field(read_file(folder + "/memory.stat"), "total_inactive_file"));
-}
-
-Bytes group_room() {
-  const std::string groups = read_file("/proc/self/cgroup");
+// What the group and those above it leave. In a container the path may be the host's, and only
+// the root is visible.
+Bytes least_room(const std::string& root, std::string path, const GroupFiles& files) {
   Bytes least = kUnknown;
-  // In a container the path may be the host's, and only the root is visible.
-  for (const std::string& path : {group_path(groups, ""), std::string()})
-    least = std::min(least, group_room_v2("/sys/fs/cgroup" + path));
-  for (const std::string& path : {group_path(groups, "memory"), std::string()})
-    least = std::min(least, group_room_v1("/sys/fs/cgroup/memory" + path));
-  return least;
+  for (;; path.resize(path.find_last_of('/'))) {
+    const std::string folder = root + path;
+    const Bytes limit = number_at(read_file(folder + files.limit));
+    const Bytes usage = number_at(read_file(folder + files.usage));
+    if (limit != kUnknown && usage != kUnknown) {
+      const Bytes more = meminfo_field(read_file(folder + "/memory.stat"), files.reclaimable);
+      const Bytes used = more == kUnknown ? usage : usage - std::min(usage, more);
+      least = std::min(least, limit - std::min(limit, used));
+    }
+    if (path.size() <= 1) return least;
+  }
+}
+
+Bytes own_group_room() {
+  return group_room(read_file("/proc/self/cgroup"), "/sys/fs/cgroup");
 }
 
 Bytes system_room() {
@@ -97,20 +92,21 @@ Bytes meminfo_field(std::string_view text, std::string_view key) {
   return kUnknown;
 }
 
-Bytes available_host_memory() {
-  return std::min(system_room(), group_room());
+Bytes group_room(const std::string& groups, const std::string& root) {
+  constexpr GroupFiles kV1{
+      "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"};
+  constexpr GroupFiles kV2{"/memory.max", "/memory.current", "inactive_file"};
+  return std::min(least_room(root, group_path(groups, ""), kV2),
+                  least_room(root + "/memory", group_path(groups, "memory"), kV1));
 }
 
-Bytes lockable_bytes() {
-  rlimit limit{};
-  const bool known = getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  return known ? limit.rlim_cur : kUnknown;
+Bytes available_host_memory() {
+  return std::min(system_room(), own_group_room());
 }
 
 std::string describe_host_limits() {
   return "system_available=" + in_words(system_room()) +
-         " control_group_available=" + in_words(group_room()) +
-         " memlock=" + in_words(lockable_bytes());
+         " control_group_available=" + in_words(own_group_room());
 }
 
 }  // namespace custash

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How much host memory the system still has, and a description of the limits that may have
-// refused a request. Linux: /proc, control groups, resource limits. No state.
+// refused a request. Linux: /proc and control groups. No state.
 #pragma once
 
 #include "allocator/base/units.hpp"
@@ -14,10 +14,11 @@ namespace custash {
 // of memory. The largest number where that is unknown.
 Bytes available_host_memory();
 
-// RLIMIT_MEMLOCK. The largest number where there is no limit.
-Bytes lockable_bytes();
+// The part of it that control groups decide: the least of a group and those above it. `groups`
+// is the text of /proc/self/cgroup, `root` where they are mounted.
+Bytes group_room(const std::string& groups, const std::string& root);
 
-// "available=… memlock=… …": for a log line.
+// "system_available=… …": for a log line.
 std::string describe_host_limits();
 
 // The number after `key` in a text like /proc/meminfo's ("MemAvailable:   123 kB"), in bytes;

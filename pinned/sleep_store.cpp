@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <memory>
 
+#include <sys/mman.h>
+
 namespace custash {
 namespace {
 
 constexpr Bytes kLeftToMachine = 256_MiB;  // left to the machine
 constexpr Bytes kShort = 1_GiB;            // it is short of memory with less
-constexpr Bytes kAuto = ~Bytes{0};         // sleep_pinned:auto
-constexpr Bytes kAll = ~Bytes{0};          // sleep_memory:all
 constexpr int kAnyNode = -1;
 
 Bytes less(Bytes from, Bytes amount) {
@@ -24,6 +24,11 @@ Bytes less(Bytes from, Bytes amount) {
 // Pieces come in whole steps.
 Bytes whole(Bytes bytes) {
   return bytes / SavedBytes::kGrain * SavedBytes::kGrain;
+}
+
+// A child has no use for contents, and would hold the memory for longer than we do.
+void keep_from_children(Address base, Bytes bytes) {
+  (void)madvise(reinterpret_cast<void*>(base), bytes, MADV_DONTFORK);
 }
 
 // Takes up to `bytes` of what `used` leaves of `most`.
@@ -46,17 +51,8 @@ bool can_hold(const PinnedPiece& piece, PinnedPiece::State state, std::string* w
 
 }  // namespace
 
-Bytes SleepStore::most_pinned() const {
-  if (config_.sleep_pinned != kAuto) return config_.sleep_pinned;
-  if (config_.sleep_memory != kAll) return 0;
-  const Bytes held = less(pinned_.load() + pageable_.load(), untouched_.load());
-  return std::min(available_() / 4 + held / 4, lockable_());
-}
-
 bool SleepStore::is_short() {
-  const Bytes pinned = pinned_.load();
-  if (pinned + pageable_.load() == 0) return false;
-  return available_() < (config_.sleep_pinned == kAuto ? std::max(pinned, kShort) : kShort);
+  return pinned_.load() + pageable_.load() != 0 && available_() < kShort;
 }
 
 Bytes SleepStore::machine_room() const {
@@ -65,7 +61,7 @@ Bytes SleepStore::machine_room() const {
 
 Bytes SleepStore::host_room() const {
   const Bytes usable = whole(machine_room());
-  const Bytes pinned = whole(less(most_pinned(), pinned_.load()));
+  const Bytes pinned = whole(less(config_.sleep_pinned, pinned_.load()));
   const Bytes pageable = whole(less(config_.sleep_memory, pageable_.load()));
   return pageable > usable ? usable : std::min(usable, pinned + pageable);
 }
@@ -83,7 +79,7 @@ bool SleepStore::has_room(Bytes bytes, std::string* why) {
 // The first piece shows whether the driver registers memory.
 bool SleepStore::take_pinned(CUcontext context, Bytes bytes, HostPiece* out) {
   auto piece = std::make_unique<PinnedPiece>();
-  const Bytes part = take_of(pinned_, most_pinned(), bytes);
+  const Bytes part = take_of(pinned_, config_.sleep_pinned, bytes);
   if (part == 0) return false;
   piece->context = context;
   HostMemoryRange& range = piece->range;
@@ -100,6 +96,7 @@ bool SleepStore::take_pinned(CUcontext context, Bytes bytes, HostPiece* out) {
     pinned_.fetch_sub(part);
     return false;
   }
+  if (range.origin != HostOrigin::Driver) keep_from_children(range.base, part);
   *out = {
       .at = reinterpret_cast<std::byte*>(range.base), .size = part, .pinned = piece.release()};
   return true;
@@ -171,6 +168,7 @@ bool SleepStore::take_pageable(Bytes most, HostPiece* out) {
     pageable_.fetch_sub(bytes);
     return false;
   }
+  keep_from_children(base, bytes);
   first_touch(base, bytes, config_.pinned_threads, kAnyNode);
   *out = {.at = reinterpret_cast<std::byte*>(base), .size = bytes};
   return true;
@@ -181,6 +179,7 @@ bool SleepStore::take_of_file(Bytes bytes, HostPiece* out, std::string* why) {
   if (buffer_ == 0) {
     buffer_ = map_shared(SavedBytes::kChunk);
     if (buffer_ == 0) return false;
+    keep_from_children(buffer_, SavedBytes::kChunk);
     first_touch(buffer_, SavedBytes::kChunk, 1, kAnyNode);
   }
   Bytes at = 0;

@@ -22,7 +22,6 @@ namespace custash {
 
 // The system's calls, as far as tests replace them.
 struct PinnedCalls {
-  Bytes (*lockable)() = lockable_bytes;
   Bytes (*available)() = available_host_memory;
   PinningWorkers::Touch touch = touch_range;
 };
@@ -43,7 +42,6 @@ class SleepStore final : public HostStore {
   void set_calls(const FileCalls& calls) { file_.set_calls(calls); }
 
   void set_pinned_calls(const PinnedCalls& calls) {
-    lockable_ = calls.lockable;
     available_ = calls.available;
     workers_.set_touch(calls.touch);
   }
@@ -60,7 +58,7 @@ class SleepStore final : public HostStore {
   void stop() override { workers_.stop(); }
 
   // Nothing while the machine, or the control group, is short of memory.
-  Bytes keeps() override { return is_short() ? 0 : most_pinned(); }
+  Bytes keeps() override { return is_short() ? 0 : config_.sleep_pinned; }
 
   bool is_short() override;
 
@@ -72,8 +70,6 @@ class SleepStore final : public HostStore {
   bool flush(std::string* why) override { return file_.flush(why); }
 
  private:
-  // The option, or a share of the machine.
-  [[nodiscard]] Bytes most_pinned() const;
   // What may still be taken of host memory.
   [[nodiscard]] Bytes host_room() const;
   // What the machine has left beside memory that is mapped and not touched yet.
@@ -88,7 +84,6 @@ class SleepStore final : public HostStore {
 
   const Config& config_;
   HostMemory memory_;
-  Bytes (*lockable_)() = lockable_bytes;
   Bytes (*available_)() = available_host_memory;
   SleepFile file_;                      // its pieces are taken and given under the lock
   std::atomic<bool> registers_{false};  // the driver has registered a piece before

@@ -315,26 +315,25 @@ constexpr std::array kOptions = {
             "while it works, once its kernels have ended.",
             "A server beside a training that uses the whole device."},
            number<&Config::priority, 100>},
-    Option{
-        {"sleep_pinned",
-         "bytes",
-         "auto",
-         "auto, or bytes, or with K, M, G, T (powers of 1,024)",
-         "The most pinned host memory for the contents of sleeping memory. It stays for "
-         "the next sleep. More goes to pageable memory, which is slower. auto: a quarter of what "
-         "the machine and the cgroup have, up to `ulimit -l`; with sleep_memory, none.",
-         "Servers that sleep often: 16 GiB slept in 0.4 s instead of 1.8, and woke in 0.3 s "
-         "instead of 2."},
-        [](Config& c, std::string_view t) { return set_bytes_or("auto", &c.sleep_pinned, t); }},
-    Option{
-        {"sleep_memory",
-         "bytes",
-         "all",
-         "all, or bytes, or with K, M, G, T (powers of 1,024)",
-         "The most pageable host memory for the contents of sleeping memory. all: what the "
-         "machine and the cgroup have. Contents beyond it go to sleep_dir.",
-         "Hosts with little memory."},
-        [](Config& c, std::string_view t) { return set_bytes_or("all", &c.sleep_memory, t); }},
+    Option{{"sleep_pinned",
+            "bytes",
+            "0",
+            "bytes, or with K, M, G, T (powers of 1,024)",
+            "The most pinned host memory for the contents of sleeping memory. It stays for "
+            "the next sleep. Contents beyond it go to pageable memory, which is slower.",
+            "Servers that sleep often: 16 GiB slept in 0.4 s instead of 1.8, and woke in 0.3 s "
+            "instead of 2."},
+           [](Config& c, std::string_view text) { return set_bytes(&c.sleep_pinned, text); }},
+    Option{{"sleep_memory",
+            "bytes",
+            "all",
+            "all, or bytes, or with K, M, G, T (powers of 1,024)",
+            "The most pageable host memory for the contents of sleeping memory. all: what the "
+            "machine and the cgroup have. Contents beyond it go to sleep_dir.",
+            "Hosts with little memory."},
+           [](Config& c, std::string_view text) {
+             return set_bytes_or_all(&c.sleep_memory, text);
+           }},
     Option{{"history_depth",
             "count",
             "16",

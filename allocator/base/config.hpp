@@ -68,7 +68,7 @@ struct Config {
   std::uint32_t sleep_after = 0;      // sleep_after: seconds; 0: never by itself
   std::uint32_t yield_after = 0;      // yield_after: seconds; 0: it sleeps for no other process
   std::uint32_t priority = 0;         // priority: of two that work, the lower one yields
-  std::uint64_t sleep_pinned = ~std::uint64_t{0};  // sleep_pinned: bytes; all ones: auto
+  std::uint64_t sleep_pinned = 0;     // sleep_pinned: bytes
   std::uint64_t sleep_memory =
       ~std::uint64_t{0};         // sleep_memory: bytes of pageable memory; all: what there is
   std::string sleep_dir;         // sleep_dir: a folder for the rest; empty: none

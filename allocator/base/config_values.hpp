@@ -78,8 +78,8 @@ inline bool set_bytes(std::uint64_t* out, std::string_view text) {
   return bytes.has_value();
 }
 
-inline bool set_bytes_or(std::string_view word, std::uint64_t* out, std::string_view text) {
-  if (!same_word(word, text)) return set_bytes(out, text);
+inline bool set_bytes_or_all(std::uint64_t* out, std::string_view text) {
+  if (!same_word("all", text)) return set_bytes(out, text);
   *out = ~std::uint64_t{0};
   return true;
 }

@@ -20,8 +20,9 @@ class AwayPages {
  public:
   virtual ~AwayPages() = default;
 
-  // Releases what keeps contents, but for `keep` bytes. The context is current.
-  virtual void give_up(HostStore& store, Bytes keep) = 0;
+  // Releases what keeps contents, but for `keep` bytes at most; what stays. The context is
+  // current.
+  virtual Bytes give_up(HostStore& store, Bytes keep) = 0;
   // The context ends, and nothing will be woken. Returns what is still mapped of pages that
   // were being cut.
   virtual std::vector<Page> abandon() REQUIRES(cache_lock) = 0;

@@ -16,8 +16,9 @@ struct MovingPages final : AwayPages {
   explicit MovingPages(StillPages& still)
       : stream(still.core.shared.driver), sleeping(still, stream), cutter(still, stream) {}
 
-  void give_up(HostStore& store, Bytes keep) override {
+  Bytes give_up(HostStore& store, Bytes keep) override {
     if (sleeping.contents().reserved() != 0) sleeping.contents().give_up(store, keep);
+    return sleeping.contents().reserved();
   }
 
   std::vector<Page> abandon() override REQUIRES(cache_lock) {

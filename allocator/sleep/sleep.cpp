@@ -111,10 +111,10 @@ std::string Attempt::save() {
     return true;
   });
   chosen = true;
-  bool fits = true;
+  bool fits = true;  // all of them: each context learns what it takes
   bool copied = still.each_chosen([&](ContextCache& cache) {
-    fits = moving_pages(cache).sleeping.choose(mapped_with(cache), &answer.sums);
-    return fits;
+    fits = moving_pages(cache).sleeping.choose(mapped_with(cache), &answer.sums) && fits;
+    return true;
   });
   if (!fits) {
     again = true;

@@ -125,12 +125,13 @@ Status try_to_wake(Allocator::State& state,
 }  // namespace
 
 void shrink_saved(Allocator::State& state) {
+  Bytes keep = state.sleeping.store().keeps();
   visit_living(state.all(), [&](ContextCache& cache) {
     if (cache.still_pages().away_bytes() != 0) return;  // it was put to sleep meanwhile
     const CurrentContext current(state.driver, cache.context());
     const RelaxedCapture relaxed(state.driver);
     if (MovingPages* const moved = moved_pages(cache))
-      moved->give_up(state.sleeping.store(), state.sleeping.store().keeps());
+      keep -= moved->give_up(state.sleeping.store(), keep);
   });
 }
 

@@ -104,7 +104,7 @@ void tick(Allocator& core) {
   const Nanoseconds now = core.driver().now();
   const std::uint64_t submissions = sleep.submissions();
   const bool away = sleep.state() != SleepState::Awake;
-  sleep.give_up_copies();
+  if (config.sleep_pinned != 0) sleep.give_up_copies();
   if (config.deep_trim_after != 0 &&
       before_deep_trim.lasts(config.deep_trim_after * kSecond, submissions, now, away) &&
       (submissions != trimmed_at || cached_bytes(core) > left)) {

@@ -48,7 +48,7 @@ void wake(Allocator& core, service::Session&, std::string_view, service::Answer*
 
 int tick(Allocator& core) {
   constexpr int kLook = 250;
-  sleep_library()->tick(core);
+  if (const SleepLibrary* const library = sleep_library()) library->tick(core);
   return kLook;
 }
 

@@ -22,7 +22,7 @@ service::Run deep_trim;
 // "wake": the answer comes when the memory is there.
 service::Run wake;
 
-// With the library opened: looks whether the process idles, or the host lacks memory.
+// The look at whether the process idles (sleep_after:, deep_trim_after:).
 int tick(Allocator& core);
 
 }  // namespace custash::sleep_verbs

@@ -23,9 +23,6 @@
 namespace custash::property {
 namespace {
 
-// The setups with this value keep contents in pinned memory.
-constexpr Bytes kPinnedSleep = 1_GiB;
-
 class FaultDoor final : public Door {
  public:
   FaultDoor(std::unique_ptr<Door> to, Plan& plan) : to_(std::move(to)), plan_(plan) {}
@@ -198,7 +195,7 @@ Result run(const Program& program, Setup setup, Plan plan) {
       world.fail(Violation::Race, when + detector.text());
   };
   std::optional<PinnedSleep> store;
-  if (setup.config.sleep_pinned == kPinnedSleep) setup.store = &store.emplace(setup.config);
+  if (setup.config.sleep_pinned != 0) setup.store = &store.emplace(setup.config);
   World world(setup, detector);
   entries_with_lock_held = 0;
   sim::set_entry_check([] { entries_with_lock_held += held_locks(); });
@@ -236,7 +233,7 @@ Result run(const Program& program, Setup setup, Plan plan) {
 
 // Contents go to pinned memory (option sleep_pinned), which two threads make.
 Setup with_pinned_sleep(Setup setup) {
-  setup.config.sleep_pinned = kPinnedSleep;
+  setup.config.sleep_pinned = 1_GiB;
   setup.config.pinned_threads = 2;
   return setup;
 }

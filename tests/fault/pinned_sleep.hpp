@@ -18,8 +18,7 @@ class PinnedSleep final : public HostStore {
   explicit PinnedSleep(const Config& config)
       : config_(config), driver_(sim::make_driver()), store_(driver_, config_) {
     // Untouched pages would be made at the copy as well. Touching them only takes time.
-    store_.set_pinned_calls(
-        {.lockable = [] { return ~Bytes{0}; }, .touch = [](Address, Address) { return true; }});
+    store_.set_pinned_calls({.touch = [](Address, Address) { return true; }});
   }
 
   ~PinnedSleep() override {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -82,7 +84,7 @@ void check_entries() {
   });
 }
 
-const PinnedCalls kCalls{.lockable = [] { return ~Bytes{0}; }, .touch = touch};
+const PinnedCalls kCalls{.touch = touch};
 
 Driver driver_of(const sim::Sim& world) {
   static CUresult (*real)(void*, std::size_t, unsigned);
@@ -416,52 +418,66 @@ TEST_CASE("copies are released while the host is short of memory", "[unit][sleep
   CHECK(sim::live_host_blocks() == 0);
 }
 
-TEST_CASE("by default a quarter of the host memory may be pinned", "[unit][sleep_store]") {
-  Sleeper it;
-  static Bytes available = 0;
-  static Bytes lockable = 0;
-  PinnedCalls calls = kCalls;
-  calls.available = [] { return available; };
-  calls.lockable = [] { return lockable; };
-  it.store.set_pinned_calls(calls);
-  it.config.sleep_pinned = Config{}.sleep_pinned;
-  lockable = ~Bytes{0};
-  available = 8_GiB;
-  CHECK(it.store.keeps() == 2_GiB + 5_MiB);  // 20 MiB are taken already
-  lockable = 1_GiB;
-  CHECK(it.store.keeps() == 1_GiB);
-  available = 1_GiB;
-  CHECK(it.store.keeps() == 256_MiB + 5_MiB);
-  available = 1_GiB - 1;
-  CHECK(it.store.keeps() == 0);
-  available = 8_GiB;
-  it.config.sleep_memory = 4_GiB;  // the user says how much host memory sleep may take
-  CHECK(it.store.keeps() == 0);
-  it.config.sleep_pinned = 3_GiB;  // and how much of that is pinned
-  CHECK(it.store.keeps() == 3_GiB);
-  it.config.sleep_memory = Config{}.sleep_memory;
+TEST_CASE("many contexts sleep at the first request, and keep no more than sleep_pinned",
+          "[unit][sleep_store]") {
+  constexpr Bytes kBytes = 20_MiB;
+  constexpr Bytes kPinned = 3 * kBytes;
+  constexpr int kContexts = 6;
+  Seen here;
+  seen = &here;
+  Bed bed(with_bytes(1_GiB));
+  const Driver driver = driver_of(bed.sim);
+  Config config = pinned_config(1);
+  config.sleep_pinned = kPinned;
+  SleepStore store(driver, config);
+  store.set_pinned_calls(kCalls);
+  Sleep sleep(*bed.allocator);
+  sleep.set_store(store);
+  std::vector<Address> blocks;
+  for (int i = 0; i < kContexts; ++i) {
+    REQUIRE(bed.allocator->allocate(make_context(), kBytes, &blocks.emplace_back()).ok());
+    bed.launch(nullptr, writes(blocks.back(), kBytes, i));
+    sim::run_all();
+  }
+  const SleepAnswer answer = sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  for (int i = 0; i < kContexts; ++i) {
+    std::string read;
+    bed.launch(nullptr, reads(blocks[static_cast<std::size_t>(i)], kBytes, &read));
+    sim::run_all();
+    CHECK(has_contents(read, kBytes, i));
+  }
+  std::string why;
+  config.sleep_memory = kPinned;  // nothing of it is taken, and all pinned memory is
+  CHECK(store.has_room(kPinned, &why));
+  CHECK_FALSE(store.has_room(kPinned + 2_MiB, &why));
+  for (const Address block : blocks)
+    bed.free(block);
+  CHECK_FALSE(here.wrong);
+  seen = nullptr;
 }
 
-TEST_CASE("by default copies are released once the host has no more than that left",
-          "[unit][sleep_store]") {
-  Pieces it(1);
-  static Bytes available = 0;
-  PinnedCalls calls = kCalls;
-  calls.available = [] { return available; };
-  it.store.set_pinned_calls(calls);
-  available = 64_GiB;
-  it.config.sleep_pinned = Config{}.sleep_pinned;
-  HostPiece more;
-  std::string why;
-  REQUIRE(it.store.take(it.bed.sim.context(), 2_GiB, &more, &why));
-  REQUIRE(more.size == 2_GiB);
-  available = 2_GiB + 2 * kPiece;
-  CHECK_FALSE(it.store.is_short());
-  available = 2_GiB + 2 * kPiece - 1;
-  CHECK(it.store.is_short());
-  it.config.sleep_pinned = 4_GiB;  // wanted so
-  CHECK_FALSE(it.store.is_short());
-  it.store.give(it.bed.sim.context(), more);
+TEST_CASE("children do not get the memory of contents", "[unit][sleep_store]") {
+  const auto stays_here = [](const HostPiece& piece) {
+    std::ifstream maps("/proc/self/smaps");
+    const auto at = reinterpret_cast<Address>(piece.at);
+    bool within = false;
+    for (std::string line; std::getline(maps, line);) {
+      Address from = 0;
+      Address to = 0;
+      if (std::sscanf(line.c_str(), "%llx-%llx ", &from, &to) == 2)
+        within = from <= at && at < to;
+      if (within && line.starts_with("VmFlags:")) return line.find(" dc") != std::string::npos;
+    }
+    return false;
+  };
+  Pieces it(2);
+  it.config.sleep_pinned = 0;
+  it.take();  // in pageable memory
+  for (const HostPiece& piece : it.all)
+    CHECK(stays_here(piece));
+  it.config.sleep_pinned = 1_GiB;
 }
 
 TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing", "[unit][sleep_store]") {

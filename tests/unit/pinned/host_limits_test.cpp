@@ -3,9 +3,12 @@
 
 #include "tests/catch.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <string>
 
-#include <sys/resource.h>
+#include <unistd.h>
 
 using namespace custash;
 
@@ -46,15 +49,32 @@ TEST_CASE("this machine has memory, and says what bounds it", "[unit][host_limit
   CHECK(available_host_memory() > 0);
   CHECK(available_host_memory() < 1ULL << 50);
   const std::string words = describe_host_limits();
-  for (const char* key : {"system_available=", "control_group_available=", "memlock="})
+  for (const char* key : {"system_available=", "control_group_available="})
     CHECK(words.find(key) != std::string::npos);
 }
 
-TEST_CASE("a limit of locked memory is told", "[unit][host_limits]") {
-  rlimit before{};
-  REQUIRE(getrlimit(RLIMIT_MEMLOCK, &before) == 0);
-  const rlimit low{65536, before.rlim_max};
-  REQUIRE(setrlimit(RLIMIT_MEMLOCK, &low) == 0);
-  CHECK(describe_host_limits().find("memlock=65536") != std::string::npos);
-  REQUIRE(setrlimit(RLIMIT_MEMLOCK, &before) == 0);
+TEST_CASE("a group above the process's own may leave less room", "[unit][host_limits]") {
+  const std::filesystem::path root =
+      std::filesystem::temp_directory_path() / ("groups." + std::to_string(getpid()));
+  const auto write = [&](const char* folder, const char* file, const char* text) {
+    std::filesystem::create_directories(root / folder);
+    std::ofstream(root / folder / file) << text;
+  };
+  write("job/step/task", "memory.max", "max\n");
+  write("job", "memory.max", "1000\n");
+  write("job", "memory.current", "700\n");
+  write("job", "memory.stat", "inactive_file 100\n");
+  write("memory/old/leaf", "memory.limit_in_bytes", "9000\n");
+  write("memory/old/leaf", "memory.usage_in_bytes", "10\n");
+  write("memory/old", "memory.limit_in_bytes", "500\n");
+  write("memory/old", "memory.usage_in_bytes", "200\n");
+  CHECK(group_room("0::/job/step/task\n", root) == 400);
+  CHECK(group_room("0::/job\n", root) == 400);
+  CHECK(group_room("4:memory:/old/leaf\n0::/elsewhere\n", root) == 300);
+  CHECK(group_room("0::/\n", root) == kUnknown);
+  CHECK(group_room("", root) == kUnknown);
+  write("", "memory.max", "200\n");
+  write("", "memory.current", "50\n");
+  CHECK(group_room("0::/another/host's\n", root) == 150);
+  std::filesystem::remove_all(root);
 }
