@@ -13,7 +13,7 @@ from source import ROOT, finish
 
 LIBRARY = "interpose/libcustash.so"
 # Lower it whenever the library has become lighter. A change that needs more says in its message why fewer lines would not do.
-LIMIT = 36_984
+LIMIT = 36_985
 
 PLAN = """
 rule compile

@@ -12,7 +12,7 @@ constexpr Address kBase = 1_GiB;
 constexpr ReuseLimits kAnything{.passed = Position::end(), .acceptable = Position::end()};
 constexpr ReuseLimits kNothingPassed{};
 
-struct Bed {
+struct ArenaBed {
   DeviceStats stats;
   Arena arena{SizeKind::Large, stats};
   BlockHeap& blocks = arena.blocks();
@@ -57,7 +57,7 @@ struct Bed {
 }  // namespace
 
 TEST_CASE("blocks split off the front and coalesce in any order of frees", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(20_MiB, 2_MiB);
   Block* b = bed.blocks.take(3_MiB, kAnything);
   Block* c = bed.blocks.take(5_MiB, kAnything);
@@ -75,7 +75,7 @@ TEST_CASE("blocks split off the front and coalesce in any order of frees", "[uni
 
 TEST_CASE("best fit takes the smallest block that is large enough, lowest address first",
           "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(40_MiB, 4_MiB);
   bed.blocks.take(2_MiB, kAnything);
   Block* c = bed.blocks.take(3_MiB, kAnything);
@@ -90,7 +90,7 @@ TEST_CASE("best fit takes the smallest block that is large enough, lowest addres
 }
 
 TEST_CASE("a merged block waits for the later of its parts", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(8_MiB, 4_MiB);
   Block* b = bed.blocks.take(4_MiB, kAnything);
   bed.free(a, {.plain = {3}});
@@ -100,7 +100,7 @@ TEST_CASE("a merged block waits for the later of its parts", "[unit][arena]") {
 }
 
 TEST_CASE("limbo keeps a block until what it waits for has passed", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
   bed.blocks.release(a);
   a->reuse_after = {.plain = {5}};
@@ -114,7 +114,7 @@ TEST_CASE("limbo keeps a block until what it waits for has passed", "[unit][aren
 }
 
 TEST_CASE("a block taken from limbo in debt is not drained a second time", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
   bed.blocks.release(a);
   a->reuse_after = {.plain = {5}};
@@ -128,7 +128,7 @@ TEST_CASE("a block taken from limbo in debt is not drained a second time", "[uni
 
 TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken",
           "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* lowest = bed.plain(64_MiB, 8_MiB);
   Block* middle = bed.blocks.take(8_MiB, kAnything);
   Block* highest = bed.blocks.take(8_MiB, kAnything);
@@ -147,7 +147,7 @@ TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken
 }
 
 TEST_CASE("a range grows by what is missing behind its last free block", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(6_MiB);
   REQUIRE(a->address == kBase);
@@ -159,7 +159,7 @@ TEST_CASE("a range grows by what is missing behind its last free block", "[unit]
 }
 
 TEST_CASE("growth does not join a free block whose fence has not passed", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   bed.range(64_MiB);
   bed.free(bed.grow(6_MiB), {.plain = {5}});
   Block* b = bed.grow(10_MiB, kNothingPassed);
@@ -169,7 +169,7 @@ TEST_CASE("growth does not join a free block whose fence has not passed", "[unit
 
 TEST_CASE("a block that is to touch few pages starts where it touches no more than it needs",
           "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(20_MiB, 3_MiB);
   // From 3 MiB on it would touch three pages.
   Block* b = bed.blocks.take(4_MiB, kAnything, Fit::FewPages);
@@ -184,7 +184,7 @@ TEST_CASE("a block that is to touch few pages starts where it touches no more th
 }
 
 TEST_CASE("a range grows by no more pages than a block needs", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(4_MiB);
   Block* b = bed.blocks.take(3_MiB, kAnything);
@@ -204,7 +204,7 @@ TEST_CASE("a range grows by no more pages than a block needs", "[unit][arena]") 
 }
 
 TEST_CASE("an abandoned growth leaves everything as it was", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   bed.range(64_MiB);
   bed.free(bed.grow(6_MiB));
   for (const Bytes bytes : {10_MiB, 64_MiB}) {
@@ -217,7 +217,7 @@ TEST_CASE("an abandoned growth leaves everything as it was", "[unit][arena]") {
 }
 
 TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(4_MiB);
   Block* b = bed.grow(4_MiB);
@@ -241,7 +241,7 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
 }
 
 TEST_CASE("pages that the driver refuses to take stay free blocks", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(4_MiB);
   Block* b = bed.grow(4_MiB);
@@ -258,7 +258,7 @@ TEST_CASE("pages that the driver refuses to take stay free blocks", "[unit][aren
 }
 
 TEST_CASE("pages in flight do not go back", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   bed.range(64_MiB);
   bed.free(bed.grow(4_MiB), {.plain = {9}});
   REQUIRE(bed.plan_return({8}).empty());
@@ -266,7 +266,7 @@ TEST_CASE("pages in flight do not go back", "[unit][arena]") {
 }
 
 TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(20_MiB, 2_MiB);
   REQUIRE(bed.stats.inactive_split_bytes[0].current == static_cast<std::int64_t>(18_MiB));
   bed.free(a);
@@ -275,7 +275,7 @@ TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][
 }
 
 TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(20_MiB, 4_MiB);
   bed.blocks.release(a);
   a->reuse_after.plain = {2};
@@ -293,7 +293,7 @@ TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[uni
 }
 
 TEST_CASE("on a nearly full device what is left joins its neighbours", "[unit][arena]") {
-  Bed bed;
+  ArenaBed bed;
   Block* a = bed.plain(20_MiB, 4_MiB);
   bed.blocks.release(a);
   a->reuse_after.plain = {2};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr ReuseLimits kAnything{.passed = Position::end(), .acceptable = Position::end()};
 
-struct Bed {
+struct SlabsBed {
   DeviceStats stats;
   Refaults refaults;
   SlabHeap slab_heap{stats, refaults};
@@ -23,7 +23,7 @@ struct Bed {
 
 TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs]") {
   for (const SizeClass c : kEachClass) {
-    Bed bed;
+    SlabsBed bed;
     bed.slab_heap.add(&bed.backing, c, nullptr);
     std::set<Address> seen;
     while (const SmallRef ref = bed.slab_heap.take(c, kAnything)) {
@@ -37,7 +37,7 @@ TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs
 }
 
 TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
-  Bed bed;
+  SlabsBed bed;
   bed.slab_heap.add(&bed.backing, SizeClass{}, nullptr);
   const SmallRef a = bed.slab_heap.take(SizeClass{}, kAnything);
   const SmallRef b = bed.slab_heap.take(SizeClass{}, kAnything);
@@ -47,7 +47,7 @@ TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
 }
 
 TEST_CASE("a small block that waits comes after those that do not", "[unit][slabs]") {
-  Bed bed;
+  SlabsBed bed;
   const SizeClass c = size_class(512_KiB);  // four to a slab
   bed.slab_heap.add(&bed.backing, c, nullptr);
   std::vector<SmallRef> blocks;
@@ -73,7 +73,7 @@ TEST_CASE("a small block that waits comes after those that do not", "[unit][slab
 }
 
 TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[unit][slabs]") {
-  Bed bed;
+  SlabsBed bed;
   bed.slab_heap.add(&bed.backing, SizeClass(3), nullptr);
   const SmallRef a = bed.slab_heap.take(SizeClass(3), kAnything);
   const SmallRef b = bed.slab_heap.take(SizeClass(3), kAnything);
@@ -89,7 +89,7 @@ TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[unit
 }
 
 TEST_CASE("a slab whose blocks all wait does not hide another", "[unit][slabs]") {
-  Bed bed;
+  SlabsBed bed;
   const SizeClass c = size_class(64_KiB);  // 32 to a slab
   Block other{.address = 128_MiB, .size = kSlabBytes};
   bed.slab_heap.add(&bed.backing, c, nullptr);
@@ -106,7 +106,7 @@ TEST_CASE("a slab whose blocks all wait does not hide another", "[unit][slabs]")
 }
 
 TEST_CASE("of a new slab its own block is taken, however full others are", "[unit][slabs]") {
-  Bed bed;
+  SlabsBed bed;
   const SizeClass c = size_class(64_KiB);
   Block other{.address = 128_MiB, .size = kSlabBytes};
   bed.slab_heap.add(&bed.backing, c, nullptr);
