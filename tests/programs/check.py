@@ -408,7 +408,8 @@ class Pages(unittest.TestCase):
 class OverTheSimulator(Scratch):
     """The sample program of tools/demo by the real command."""
 
-    def test_a_whole_run(self):
+    def churn(self, *options):
+        """The row of the sample program, with these options of the wall."""
         custash, program = BUILD / "tools/custash", BUILD / "tests/demo/churn_shared"
         if not program.exists():
             self.skipTest("the sample program is not built: no nvcc")
@@ -418,12 +419,24 @@ class OverTheSimulator(Scratch):
                      "CUSTASH_SIM_KERNELS": str(BUILD / "tests/demo/libdemo_kernels.so")}
         churn = description.Program(key="churn", name="churn", why="w", ours=True, ways=[description.Way("", simulator)],
                                     start=["{build}/tests/demo/churn_shared", "--iterations", "1000"], ignore=["[0-9] [mu]s"])
-        args = wall.arguments(["--build", str(BUILD), "--folder", str(self.folder), "--rounds", "2"])[1]
+        args = wall.arguments(["--build", str(BUILD), "--folder", str(self.folder), *options])[1]
         with contextlib.redirect_stderr(io.StringIO()):
-            (row,) = wall.Wall(args).run([churn])
+            return wall.Wall(args).run([churn])[0]
+
+    def test_a_whole_run(self):
+        row = self.churn("--rounds", "2")
         self.assertNotIn("why_not", row)
         self.assertEqual((len(row["without"]), row["same"], row["with_custash"]), (2, True, "too few rounds"))
         self.assertGreater(row["calls_avoided"], 500)
+
+    def test_a_run_that_has_no_time_left_keeps_its_rounds(self):
+        with unittest.mock.patch.object(compare, "FEWEST", 1):
+            row = self.churn("--rounds", "100", "--minutes", "0.1")
+        self.assertNotIn("why_not", row)
+        self.assertTrue(1 <= len(row["without"]) == len(row["with"]) < 100, row)
+        with unittest.mock.patch.object(compare, "FEWEST", 10000):
+            row = self.churn("--rounds", "100", "--minutes", "0.05")
+        self.assertRegex(row["why_not"], "failed: the time ended after [0-9]+ of 100 rounds")
 
 
 unittest.main()

@@ -2,10 +2,13 @@
 """The one place that calls `custash compare` and reads its JSON (docs/performance.md)."""
 import json
 import math
+import signal
 import subprocess
+import time
 
 FORMAT = "custash comparison 1"
 PATIENCE = 8  # seconds: after Ctrl-C, custash gives the program 5 to end
+FEWEST = 4    # rounds: with fewer, no test shows a difference
 
 
 class Failed(Exception):
@@ -25,25 +28,29 @@ def command(custash, library, program, way, words, rounds, warmup, picture=None)
     return [custash, "compare", "--json", *options, "--", *words]
 
 
-def finished(line, environment, folder):
-    """Runs the command. After Ctrl-C it waits for custash, which ends the program; killed, custash could not."""
+def finished(line, environment, folder, end):
+    """Runs the command, until `end` by the monotonic clock. After Ctrl-C it waits for custash, which ends the program; killed, it could not."""
     with subprocess.Popen(line, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, errors="replace") as process:
         try:
-            out, errors = process.communicate()
-        except KeyboardInterrupt:
+            out, errors = process.communicate(timeout=None if end is None else max(0, end - time.monotonic()))
+        except (KeyboardInterrupt, subprocess.TimeoutExpired) as why:
+            if isinstance(why, subprocess.TimeoutExpired):
+                process.send_signal(signal.SIGINT)  # it reports the rounds that are complete
             try:
-                process.communicate(timeout=PATIENCE)
+                out, errors = process.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
-            raise
+                raise
+            if isinstance(why, KeyboardInterrupt):
+                raise
         return subprocess.CompletedProcess(line, process.returncode, out, errors)
 
 
-def run(line, environment, folder):
+def run(line, environment, folder, end=None):
     """The comparison. Its exit status 1 says that the sides differ, which the JSON says, too."""
-    done = finished(line, environment, folder)
-    if done.returncode not in (0, 1):
+    done = finished(line, environment, folder, end)
+    if done.returncode not in (0, 1, 128 + signal.SIGINT):
         raise Failed(f"custash compare: exit {done.returncode}: {(done.stderr or done.stdout).strip()[-400:]}")
     try:
         found = json.loads(done.stdout)
@@ -51,6 +58,8 @@ def run(line, environment, folder):
         raise Failed(f"custash compare printed no JSON: {done.stderr.strip()[-400:]}") from why
     if found.get("format") != FORMAT:
         raise Failed(f"custash compare printed {found.get('format')!r}, not {FORMAT!r}")
+    if found.get("interrupted") and len(found["rounds"]) < FEWEST:
+        raise Failed(f"the time ended after {len(found['rounds'])} of {found['asked_rounds']} rounds")
     if found["failure"]:
         why, said = found["failure"], " ".join(done.stderr.split())  # which has what the program wrote last, too
         raise Failed(said[said.find(why):][:400] if why in said else why)

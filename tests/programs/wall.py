@@ -43,6 +43,7 @@ def figures_of(rows, where):
 class Wall:
     def __init__(self, args):
         self.args = args
+        self.end = time.monotonic() + 60 * args.minutes if args.minutes else None
         self.folder = args.folder
         self.rows = []
 
@@ -88,7 +89,7 @@ class Wall:
         try:
             line = compare.command(str(self.args.build / "tools/custash"), str(self.args.build / "interpose/libcustash.so"),
                                    program, way, words, self.args.rounds, self.args.warmup, self.picture(program, way))
-            return {**row, **compare.figures(compare.run(line, environment, work), program)}
+            return {**row, **compare.figures(compare.run(line, environment, work, self.end), program)}
         except compare.Failed as why:
             return {**row, "why_not": f"failed: {why}"}
 
@@ -105,13 +106,12 @@ class Wall:
             return {"why_not": f"failed: {type(why).__name__}: {why}"}
 
     def run(self, programs):
-        end = time.monotonic() + 60 * self.args.minutes if self.args.minutes else None
         for program in programs:
             why = self.why_not(program)
             for way in program.ways:
                 if self.args.way and way.name not in self.args.way:
                     continue
-                if end is not None and time.monotonic() > end:
+                if self.end is not None and time.monotonic() > self.end:
                     why = "left out: there was no time left"
                 print(f"{program.key}: {way.name or 'as it is'}", file=sys.stderr, flush=True)
                 row = {"why_not": why} if why else self.tried(program, way)
@@ -184,7 +184,7 @@ def arguments(words=None):
     parser.add_argument("--pictures", type=pathlib.Path, metavar="FOLDER", help="a picture of each comparison, too")
     parser.add_argument("--rounds", type=table.report.count, default=10, help="measured runs of each side (10)")
     parser.add_argument("--warmup", type=int, default=1, help="runs of each side before these (1)")
-    parser.add_argument("--minutes", type=table.report.minutes, help="start nothing after that time; name what is left out")
+    parser.add_argument("--minutes", type=table.report.minutes, help="stop after that time, with the rounds that are complete; name what is left out")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/programs", help="where the fetched files are")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="another folder, built already")
     parser.add_argument("--no-build", action="store_true", help="do not build first")
