@@ -53,15 +53,15 @@ struct GroupFiles {
   const char* reclaimable;  // in memory.stat
 };
 
-// What the group and those above it leave. In a container the path may be the host's, and only
-// the root is visible.
+// Of the group and those above it. In a container perhaps only the root is visible.
 Bytes least_room(const std::string& root, std::string path, const GroupFiles& files) {
   Bytes least = kUnknown;
   for (;; path.resize(path.find_last_of('/'))) {
     const std::string folder = root + path;
     const Bytes limit = number_at(read_file(folder + files.limit));
-    const Bytes usage = number_at(read_file(folder + files.usage));
-    if (limit != kUnknown && usage != kUnknown) {
+    const Bytes usage =
+        limit == kUnknown ? kUnknown : number_at(read_file(folder + files.usage));
+    if (usage != kUnknown) {
       const Bytes more = meminfo_field(read_file(folder + "/memory.stat"), files.reclaimable);
       const Bytes used = more == kUnknown ? usage : usage - std::min(usage, more);
       least = std::min(least, limit - std::min(limit, used));
