@@ -62,8 +62,8 @@ Bytes least_room(const std::string& root, std::string path, const GroupFiles& fi
     const Bytes usage =
         limit == kUnknown ? kUnknown : number_at(read_file(folder + files.usage));
     if (usage != kUnknown) {
-      const Bytes more = meminfo_field(read_file(folder + "/memory.stat"), files.reclaimable);
-      const Bytes used = more == kUnknown ? usage : usage - std::min(usage, more);
+      const Bytes cache = meminfo_field(read_file(folder + "/memory.stat"), files.reclaimable);
+      const Bytes used = cache == kUnknown ? usage : usage - std::min(usage, cache);
       least = std::min(least, limit - std::min(limit, used));
     }
     if (path.size() <= 1) return least;

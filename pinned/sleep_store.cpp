@@ -28,7 +28,7 @@ Bytes whole(Bytes bytes) {
 
 // A child has no use for contents, and would hold the memory for longer than we do.
 void keep_from_children(Address base, Bytes bytes) {
-  (void)madvise(reinterpret_cast<void*>(base), bytes, MADV_DONTFORK);
+  (void)madvise(pointer(base), bytes, MADV_DONTFORK);
 }
 
 // Takes up to `bytes` of what `used` leaves of `most`.

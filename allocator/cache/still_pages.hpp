@@ -20,8 +20,8 @@ class AwayPages {
  public:
   virtual ~AwayPages() = default;
 
-  // Releases what keeps contents, but for `keep` bytes at most; what stays. The context is
-  // current.
+  // Releases what keeps contents beyond `keep` bytes, and returns how much stays. The context
+  // is current.
   virtual Bytes give_up(HostStore& store, Bytes keep) = 0;
   // The context ends, and nothing will be woken. Returns what is still mapped of pages that
   // were being cut.

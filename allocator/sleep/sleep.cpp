@@ -111,7 +111,7 @@ std::string Attempt::save() {
     return true;
   });
   chosen = true;
-  bool fits = true;  // all of them: each context learns what it takes
+  bool fits = true;  // asked of every context, since each learns how much it takes
   bool copied = still.each_chosen([&](ContextCache& cache) {
     fits = moving_pages(cache).sleeping.choose(mapped_with(cache), &answer.sums) && fits;
     return true;

@@ -109,6 +109,21 @@ Config pinned_config(unsigned threads) {
   return config;
 }
 
+// Children of fork do not get it.
+bool stays_here(const HostPiece& piece) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto at = reinterpret_cast<Address>(piece.at);
+  bool within = false;
+  for (std::string line; std::getline(maps, line);) {
+    Address from = 0;
+    Address to = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &from, &to) == 2)
+      within = from <= at && at < to;
+    if (within && line.starts_with("VmFlags:")) return line.find(" dc") != std::string::npos;
+  }
+  return false;
+}
+
 // A store that has made its first piece, and has reserved `count` others.
 struct Pieces {
   explicit Pieces(std::size_t count, unsigned threads = 4)
@@ -369,6 +384,7 @@ TEST_CASE("a device that registers nothing gives its own pinned memory",
   CHECK(touches() == 0);
   CHECK(sim::count("cuMemHostAlloc") == 3);
   CHECK(sim::live_host_blocks() == 3);
+  CHECK_FALSE(stays_here(all[0]));  // the driver's memory is left as it is
   for (const HostPiece& piece : all)
     store.give(bed.sim.context(), piece);
   CHECK(sim::live_host_blocks() == 0);
@@ -459,19 +475,6 @@ TEST_CASE("many contexts sleep at the first request, and keep no more than sleep
 }
 
 TEST_CASE("children do not get the memory of contents", "[unit][sleep_store]") {
-  const auto stays_here = [](const HostPiece& piece) {
-    std::ifstream maps("/proc/self/smaps");
-    const auto at = reinterpret_cast<Address>(piece.at);
-    bool within = false;
-    for (std::string line; std::getline(maps, line);) {
-      Address from = 0;
-      Address to = 0;
-      if (std::sscanf(line.c_str(), "%llx-%llx ", &from, &to) == 2)
-        within = from <= at && at < to;
-      if (within && line.starts_with("VmFlags:")) return line.find(" dc") != std::string::npos;
-    }
-    return false;
-  };
   Pieces it(2);
   it.config.sleep_pinned = 0;
   it.take();  // in pageable memory
