@@ -33,7 +33,7 @@ struct Plan {
 
 // The plans for a scenario of `calls` calls. A call fails in four ways: with either code, once
 // or from then on. Each call fails in all four; with CUSTASH_FAULT_STRIDE=N each way takes
-// every Nth call and begins at another one, so that with 4 each call fails in one way.
+// every Nth call and begins at another one, so that no call fails in two ways.
 inline std::vector<Plan> plans_of(std::uint64_t calls) {
   const char* const text = std::getenv("CUSTASH_FAULT_STRIDE");
   const std::uint64_t asked = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""clang-tidy finds nothing in the product, nor does Clang's analysis of its locks. Arguments: the build folder, and
---all for all checks of .clang-tidy instead of QUICK. A unit that was clean is read again when one of its files, its
-flags or the checks have changed. Skipped where there is no clang-tidy."""
+"""clang-tidy finds nothing in the product, nor does Clang's analysis of its locks. Argument: the build folder. A unit
+that was clean is read again when one of its files, its flags or the checks have changed. Skipped where there is no
+clang-tidy."""
 import concurrent.futures
 import functools
 import hashlib
@@ -18,8 +18,8 @@ from source import PRODUCT, ROOT, files, finish, read
 
 TIDY = shutil.which("clang-tidy")
 CONFIG = ".clang-tidy"
-# Faults, or costs that nobody meant to have, each found for little more than the time to parse the source.
-QUICK = ("bugprone-unused-raii", "bugprone-use-after-move", "modernize-use-override", "performance-for-range-copy",
+# Checks whose faults are in PLANTED.
+TRIED = ("bugprone-unused-raii", "bugprone-use-after-move", "modernize-use-override", "performance-for-range-copy",
          "performance-move-const-arg", "performance-unnecessary-value-param")
 LOCKS = "clang-diagnostic-thread-safety-"
 FINDING = re.compile(r"^(\S+?):(\d+):\d+: (?:error|warning): (.*) \[([\w.-]+)[^]]*\]$", re.M)
@@ -59,10 +59,9 @@ class Guarded {
 """
 
 
-def findings(unit, flags, folder, quick):
+def findings(unit, flags, folder):
     """Lines of `path:line: what [check]`."""
-    checks = ",".join(["-*", *QUICK, LOCKS + "*"] if quick else [LOCKS + "*"])
-    command = [TIDY, "--quiet", f"--config-file={os.path.join(ROOT, CONFIG)}", f"--checks={checks}", unit, "--", "-Wthread-safety",
+    command = [TIDY, "--quiet", f"--config-file={os.path.join(ROOT, CONFIG)}", f"--checks={LOCKS}*", unit, "--", "-Wthread-safety",
                *flags]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     found = {f"{os.path.relpath(os.path.join(folder, path), ROOT)}:{line}: {what} [{check}]"
@@ -91,34 +90,34 @@ def version():
     return subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
 
 
-def findings_since(unit, command, quick, into):
+def findings_since(unit, command, into):
     """As findings(), but of units that have changed since they were clean. A file that is gone has no hash."""
     # With assertions, as some values are for them alone.
     flags = [*flags_of(command["command"]), "-DCUSTASH_CHECKS=1"]
     folder = command["directory"]
-    what = [flags, quick and QUICK, LOCKS, read(CONFIG), version()]
+    what = [flags, LOCKS, read(CONFIG), version()]
     note = os.path.join(into, os.path.relpath(unit, ROOT).replace("/", "-") + ".json")
     if os.path.exists(note):
         clean = json.loads(read(note))
         if clean["what"] == json.loads(json.dumps(what)) and all(hash_of(f) == h for f, h in clean["files"].items()):
             return set()
     files = {name: hash_of(name) for name in files_of(unit, flags, folder)}  # as they are before they are read
-    found = findings(unit, flags, folder, quick)
+    found = findings(unit, flags, folder)
     if not found:
         with open(note, "w", encoding="utf-8") as file:
             json.dump({"what": what, "files": files}, file)
     return found
 
 
-def self_test(quick):
-    """Each check of QUICK sees its fault, in a source that a unit includes."""
+def self_test():
+    """Each check of TRIED sees its fault, in a source that a unit includes."""
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "pinned"))
         for name, text in (("pinned/planted.cpp", PLANTED), ("unit.cpp", '#include "pinned/planted.cpp"\n')):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)
-        found = findings(os.path.join(folder, "unit.cpp"), ["-std=c++20", f"-I{ROOT}"], folder, quick)
-    missed = [check for check in QUICK if not any(line.endswith(f"[{check}]") for line in found)]
+        found = findings(os.path.join(folder, "unit.cpp"), ["-std=c++20", f"-I{ROOT}"], folder)
+    missed = [check for check in TRIED if not any(line.endswith(f"[{check}]") for line in found)]
     assert not missed, f"not seen: {missed}; seen: {found}"
     assert sum(LOCKS in line for line in found) == 1, f"of two accesses, one is not guarded: {found}"
 
@@ -127,17 +126,16 @@ def main():
     if TIDY is None:
         print("no clang-tidy")
         sys.exit(77)
-    build, quick = os.path.abspath(sys.argv[1]), "--all" not in sys.argv
-    self_test(quick)
-    into = os.path.join(build, "tests/lint/tidy" + ("" if quick else "_all"))
+    build = os.path.abspath(sys.argv[1])
+    self_test()
+    into = os.path.join(build, "tests/lint/tidy")
     os.makedirs(into, exist_ok=True)
     commands = commands_of(build)
     sources = [s for s in files(*PRODUCT, ends=(".cpp",)) if s in commands]
     assert "allocator/order/timeline.cpp" in sources, "the core is not among what would be looked at"
     units = dict(commands[source] for source in sources)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = set().union(*pool.map(
-            lambda unit: findings_since(unit, units[unit], quick, into), units))
+        found = set().union(*pool.map(lambda unit: findings_since(unit, units[unit], into), units))
     finish(sorted(found), len(sources))
 
 
