@@ -516,6 +516,10 @@ static int obey(char* line) {
   } else if (!strcmp(word, "forget")) {
     if (forgotten_count < 64) forgotten[forgotten_count++] = (int)n;
     printf("0\n");
+  } else if (!strcmp(word, "leak")) { /* host memory */
+    char* const lost = malloc((size_t)a);
+    printf("%d\n", lost == NULL);
+    if (lost != NULL) memset(lost, 7, (size_t)a);
   } else if (!strcmp(word, "fill")) {
     printf("%d\n", cuMemsetD8_v2(memory[n] + c, (unsigned char)b, sizes[n]));
   } else if (!strcmp(word, "mix")) {
