@@ -13,9 +13,9 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-#define X(code, name, text) {code, name, text},
-#include "tests/sim/cudart/errors.def"
-#undef X
+#define RUNTIME(code, name, text) {code, name, text},
+#define BOTH(code, name, driver_name, text) {code, name, text},
+#include "tests/sim/errors.def"
 };
 
 constexpr const char* kUnknown = "unrecognized error code";
