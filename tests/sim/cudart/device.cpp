@@ -86,21 +86,19 @@ CUDART_ENTRY(cudaDeviceDisablePeerAccess, (int peer), {
   return cu.ctx_disable_peer_access(context);
 })
 
-CUDART_ENTRY(cudaDeviceSynchronize, (), { return cu.ctx_synchronize(); })
+CUDART_CALL(cudaDeviceSynchronize, (), ctx_synchronize())
 
 CUDART_ENTRY_BARE(cudaDeviceReset, (), { return reset_device(); })
 
-CUDART_ENTRY(cudaDeviceGetLimit, (size_t * value, enum cudaLimit limit), {
-  return cu.ctx_get_limit(value, static_cast<CUlimit>(limit));
-})
-
-CUDART_ENTRY(cudaDeviceSetLimit, (enum cudaLimit limit, size_t value), {
-  return cu.ctx_set_limit(static_cast<CUlimit>(limit), value);
-})
-
-CUDART_ENTRY(cudaDeviceGetStreamPriorityRange, (int* least, int* greatest), {
-  return cu.ctx_get_stream_priority_range(least, greatest);
-})
+CUDART_CALL(cudaDeviceGetLimit,
+            (size_t * value, enum cudaLimit limit),
+            ctx_get_limit(value, static_cast<CUlimit>(limit)))
+CUDART_CALL(cudaDeviceSetLimit,
+            (enum cudaLimit limit, size_t value),
+            ctx_set_limit(static_cast<CUlimit>(limit), value))
+CUDART_CALL(cudaDeviceGetStreamPriorityRange,
+            (int* least, int* greatest),
+            ctx_get_stream_priority_range(least, greatest))
 
 // Profilers are none of the double's business, and no reason to fail a program.
 CUDART_ENTRY(cudaProfilerStart, (), { return cudaSuccess; })

@@ -12,9 +12,10 @@ CUDART_ENTRY_BOTH(cudaStreamBeginCapture,
                     return cu.stream_begin_capture(stream, given);
                   })
 
-CUDART_ENTRY_BOTH(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* graph), {
-  return cu.stream_end_capture(stream, graph);
-})
+CUDART_CALL_BOTH(cudaStreamEndCapture,
+                 _ptsz,
+                 (cudaStream_t stream, cudaGraph_t* graph),
+                 stream_end_capture(stream, graph))
 
 CUDART_ENTRY_BOTH(cudaStreamIsCapturing,
                   _ptsz,
@@ -24,28 +25,20 @@ CUDART_ENTRY_BOTH(cudaStreamIsCapturing,
                     return cu.stream_is_capturing(stream, out);
                   })
 
-CUDART_ENTRY(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode), {
-  return cu.exchange_capture_mode(reinterpret_cast<CUstreamCaptureMode*>(mode));
-})
-
-CUDART_ENTRY(cudaGraphCreate, (cudaGraph_t * graph, unsigned flags), {
-  return cu.graph_create(graph, flags);
-})
-
-CUDART_ENTRY(cudaGraphClone, (cudaGraph_t * clone, cudaGraph_t graph), {
-  return cu.graph_clone(clone, graph);
-})
-
-CUDART_ENTRY(cudaGraphDestroy, (cudaGraph_t graph), { return cu.graph_destroy(graph); })
-
-CUDART_ENTRY(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count), {
-  return cu.graph_get_nodes(graph, nodes, count);
-})
+CUDART_CALL(cudaThreadExchangeStreamCaptureMode,
+            (enum cudaStreamCaptureMode * mode),
+            exchange_capture_mode(reinterpret_cast<CUstreamCaptureMode*>(mode)))
+CUDART_CALL(cudaGraphCreate, (cudaGraph_t * graph, unsigned flags), graph_create(graph, flags))
+CUDART_CALL(cudaGraphClone, (cudaGraph_t * clone, cudaGraph_t graph), graph_clone(clone, graph))
+CUDART_CALL(cudaGraphDestroy, (cudaGraph_t graph), graph_destroy(graph))
+CUDART_CALL(cudaGraphGetNodes,
+            (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count),
+            graph_get_nodes(graph, nodes, count))
 
 #if CUDART_VERSION >= 12000
-CUDART_ENTRY(cudaGraphInstantiate,
-             (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags),
-             { return cu.graph_instantiate(executable, graph, flags); })
+CUDART_CALL(cudaGraphInstantiate,
+            (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags),
+            graph_instantiate(executable, graph, flags))
 #else
 CUDART_ENTRY(cudaGraphInstantiate,
              (cudaGraphExec_t * executable,
@@ -60,18 +53,15 @@ CUDART_ENTRY(cudaGraphInstantiate,
              })
 #endif
 
-CUDART_ENTRY(cudaGraphInstantiateWithFlags,
-             (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags),
-             { return cu.graph_instantiate(executable, graph, flags); })
-
-CUDART_ENTRY_BOTH(cudaGraphUpload, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream), {
-  return cu.graph_upload(executable, stream);
-})
-
-CUDART_ENTRY_BOTH(cudaGraphLaunch, _ptsz, (cudaGraphExec_t executable, cudaStream_t stream), {
-  return cu.graph_launch(executable, stream);
-})
-
-CUDART_ENTRY(cudaGraphExecDestroy, (cudaGraphExec_t executable), {
-  return cu.graph_exec_destroy(executable);
-})
+CUDART_CALL(cudaGraphInstantiateWithFlags,
+            (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags),
+            graph_instantiate(executable, graph, flags))
+CUDART_CALL_BOTH(cudaGraphUpload,
+                 _ptsz,
+                 (cudaGraphExec_t executable, cudaStream_t stream),
+                 graph_upload(executable, stream))
+CUDART_CALL_BOTH(cudaGraphLaunch,
+                 _ptsz,
+                 (cudaGraphExec_t executable, cudaStream_t stream),
+                 graph_launch(executable, stream))
+CUDART_CALL(cudaGraphExecDestroy, (cudaGraphExec_t executable), graph_exec_destroy(executable))

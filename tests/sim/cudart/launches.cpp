@@ -7,6 +7,14 @@ using namespace custash::cudart;
 
 namespace {
 
+// What the driver answers of the function behind a kernel's host function or handle.
+template <class Call>
+Error with_function(const void* function, Call call) {
+  CUfunction found = nullptr;
+  const Error error = function_of(function, &found);
+  return error.ok() ? Error(call(found)) : error;
+}
+
 Error launch(const Calls& cu,
              const void* function,
              dim3 grid,
@@ -14,20 +22,19 @@ Error launch(const Calls& cu,
              void** arguments,
              size_t shared_bytes,
              cudaStream_t stream) {
-  CUfunction found = nullptr;
-  const Error error = function_of(function, &found);
-  if (!error.ok()) return error;
-  return cu.launch_kernel(found,
-                          grid.x,
-                          grid.y,
-                          grid.z,
-                          block.x,
-                          block.y,
-                          block.z,
-                          static_cast<unsigned>(shared_bytes),
-                          stream,
-                          arguments,
-                          nullptr);
+  return with_function(function, [&](CUfunction found) {
+    return cu.launch_kernel(found,
+                            grid.x,
+                            grid.y,
+                            grid.z,
+                            block.x,
+                            block.y,
+                            block.z,
+                            static_cast<unsigned>(shared_bytes),
+                            stream,
+                            arguments,
+                            nullptr);
+  });
 }
 
 // Layout and numbers of the attributes are the driver's.
@@ -117,19 +124,18 @@ CUDART_ENTRY_BOTH(cudaLaunchCooperativeKernel,
                    size_t shared_bytes,
                    cudaStream_t stream),
                   {
-                    CUfunction found = nullptr;
-                    const Error error = function_of(function, &found);
-                    if (!error.ok()) return error;
-                    return cu.launch_cooperative_kernel(found,
-                                                        grid.x,
-                                                        grid.y,
-                                                        grid.z,
-                                                        block.x,
-                                                        block.y,
-                                                        block.z,
-                                                        static_cast<unsigned>(shared_bytes),
-                                                        stream,
-                                                        arguments);
+                    return with_function(function, [&](CUfunction found) {
+                      return cu.launch_cooperative_kernel(found,
+                                                          grid.x,
+                                                          grid.y,
+                                                          grid.z,
+                                                          block.x,
+                                                          block.y,
+                                                          block.z,
+                                                          static_cast<unsigned>(shared_bytes),
+                                                          stream,
+                                                          arguments);
+                    });
                   })
 
 CUDART_ENTRY(cudaFuncGetAttributes, (struct cudaFuncAttributes * out, const void* function), {
@@ -139,18 +145,16 @@ CUDART_ENTRY(cudaFuncGetAttributes, (struct cudaFuncAttributes * out, const void
 CUDART_ENTRY(cudaFuncSetAttribute,
              (const void* function, enum cudaFuncAttribute attribute, int value),
              {
-               CUfunction found = nullptr;
-               const Error error = function_of(function, &found);
-               if (!error.ok()) return error;
-               return cu.func_set_attribute(
-                   found, static_cast<CUfunction_attribute>(attribute), value);
+               return with_function(function, [&](CUfunction found) {
+                 return cu.func_set_attribute(
+                     found, static_cast<CUfunction_attribute>(attribute), value);
+               });
              })
 
 CUDART_ENTRY(cudaFuncSetCacheConfig, (const void* function, enum cudaFuncCache config), {
-  CUfunction found = nullptr;
-  const Error error = function_of(function, &found);
-  if (!error.ok()) return error;
-  return cu.func_set_cache_config(found, static_cast<CUfunc_cache>(config));
+  return with_function(function, [&](CUfunction found) {
+    return cu.func_set_cache_config(found, static_cast<CUfunc_cache>(config));
+  });
 })
 
 CUDART_ENTRY(cudaGetFuncBySymbol, (cudaFunction_t * out, const void* function), {
@@ -160,27 +164,24 @@ CUDART_ENTRY(cudaGetFuncBySymbol, (cudaFunction_t * out, const void* function), 
 CUDART_ENTRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
              (int* blocks, const void* function, int threads, size_t shared_bytes),
              {
-               CUfunction found = nullptr;
-               const Error error = function_of(function, &found);
-               if (!error.ok()) return error;
-               return cu.occupancy_blocks(blocks, found, threads, shared_bytes);
+               return with_function(function, [&](CUfunction found) {
+                 return cu.occupancy_blocks(blocks, found, threads, shared_bytes);
+               });
              })
 
 CUDART_ENTRY(
     cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
     (int* blocks, const void* function, int threads, size_t shared_bytes, unsigned flags),
     {
-      CUfunction found = nullptr;
-      const Error error = function_of(function, &found);
-      if (!error.ok()) return error;
-      return cu.occupancy_blocks_with_flags(blocks, found, threads, shared_bytes, flags);
+      return with_function(function, [&](CUfunction found) {
+        return cu.occupancy_blocks_with_flags(blocks, found, threads, shared_bytes, flags);
+      });
     })
 
 CUDART_ENTRY(cudaOccupancyAvailableDynamicSMemPerBlock,
              (size_t * bytes, const void* function, int blocks, int threads),
              {
-               CUfunction found = nullptr;
-               const Error error = function_of(function, &found);
-               if (!error.ok()) return error;
-               return cu.occupancy_dynamic_shared(bytes, found, blocks, threads);
+               return with_function(function, [&](CUfunction found) {
+                 return cu.occupancy_dynamic_shared(bytes, found, blocks, threads);
+               });
              })

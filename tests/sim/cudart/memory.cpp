@@ -80,7 +80,7 @@ CUDART_ENTRY(cudaMalloc, (void** pointer, size_t bytes), {
 })
 
 // NULL goes to the driver too: during a capture it is refused like any free.
-CUDART_ENTRY(cudaFree, (void* pointer), { return cu.mem_free(address(pointer)); })
+CUDART_CALL(cudaFree, (void* pointer), mem_free(address(pointer)))
 
 CUDART_ENTRY(cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height), {
   return allocate_pitched(pointer, pitch, width, height);
@@ -111,15 +111,13 @@ CUDART_ENTRY(cudaFreeHost, (void* pointer), {
   return cu.mem_free_host(pointer);
 })
 
-CUDART_ENTRY(cudaHostRegister, (void* pointer, size_t bytes, unsigned flags), {
-  return cu.mem_host_register(pointer, bytes, flags);
-})
-
-CUDART_ENTRY(cudaHostUnregister, (void* pointer), { return cu.mem_host_unregister(pointer); })
-
-CUDART_ENTRY(cudaHostGetFlags, (unsigned* flags, void* pointer), {
-  return cu.mem_host_get_flags(flags, pointer);
-})
+CUDART_CALL(cudaHostRegister,
+            (void* pointer, size_t bytes, unsigned flags),
+            mem_host_register(pointer, bytes, flags))
+CUDART_CALL(cudaHostUnregister, (void* pointer), mem_host_unregister(pointer))
+CUDART_CALL(cudaHostGetFlags,
+            (unsigned* flags, void* pointer),
+            mem_host_get_flags(flags, pointer))
 
 CUDART_ENTRY(cudaHostGetDevicePointer, (void** device, void* host, unsigned flags), {
   if (device == nullptr) return cudaErrorInvalidValue;
@@ -129,17 +127,17 @@ CUDART_ENTRY(cudaHostGetDevicePointer, (void** device, void* host, unsigned flag
   return result;
 })
 
-CUDART_ENTRY(cudaMemGetInfo, (size_t * free_bytes, size_t* total), {
-  return cu.mem_get_info(free_bytes, total);
-})
+CUDART_CALL(cudaMemGetInfo,
+            (size_t * free_bytes, size_t* total),
+            mem_get_info(free_bytes, total))
 
 CUDART_ENTRY(cudaPointerGetAttributes,
              (struct cudaPointerAttributes * attributes, const void* pointer),
              { return describe(attributes, pointer); })
 
-CUDART_ENTRY(cudaIpcGetMemHandle, (cudaIpcMemHandle_t * handle, void* pointer), {
-  return cu.ipc_get_mem_handle(reinterpret_cast<CUipcMemHandle*>(handle), address(pointer));
-})
+CUDART_CALL(cudaIpcGetMemHandle,
+            (cudaIpcMemHandle_t * handle, void* pointer),
+            ipc_get_mem_handle(reinterpret_cast<CUipcMemHandle*>(handle), address(pointer)))
 
 CUDART_ENTRY(cudaIpcOpenMemHandle,
              (void** pointer, cudaIpcMemHandle_t handle, unsigned flags),
@@ -152,6 +150,4 @@ CUDART_ENTRY(cudaIpcOpenMemHandle,
                return result;
              })
 
-CUDART_ENTRY(cudaIpcCloseMemHandle, (void* pointer), {
-  return cu.ipc_close_mem_handle(address(pointer));
-})
+CUDART_CALL(cudaIpcCloseMemHandle, (void* pointer), ipc_close_mem_handle(address(pointer)))

@@ -49,18 +49,11 @@ CUDART_ENTRY_BARE(cudaDeviceSetMemPool, (int device, cudaMemPool_t pool), {
   return cu.device_set_mem_pool(device, pool);
 })
 
-CUDART_ENTRY(cudaMemPoolCreate,
-             (cudaMemPool_t * pool, const struct cudaMemPoolProps* properties),
-             {
-               return cu.mem_pool_create(pool,
-                                         reinterpret_cast<const CUmemPoolProps*>(properties));
-             })
-
-CUDART_ENTRY(cudaMemPoolDestroy, (cudaMemPool_t pool), { return cu.mem_pool_destroy(pool); })
-
-CUDART_ENTRY(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep), {
-  return cu.mem_pool_trim_to(pool, keep);
-})
+CUDART_CALL(cudaMemPoolCreate,
+            (cudaMemPool_t * pool, const struct cudaMemPoolProps* properties),
+            mem_pool_create(pool, reinterpret_cast<const CUmemPoolProps*>(properties)))
+CUDART_CALL(cudaMemPoolDestroy, (cudaMemPool_t pool), mem_pool_destroy(pool))
+CUDART_CALL(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep), mem_pool_trim_to(pool, keep))
 
 CUDART_ENTRY(cudaMemPoolSetAttribute,
              (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value),
@@ -83,12 +76,10 @@ CUDART_ENTRY(cudaMemPoolSetAccess,
                return cu.mem_pool_set_access(pool, given, count);
              })
 
-CUDART_ENTRY(cudaMemPoolGetAccess,
-             (enum cudaMemAccessFlags * flags,
-              cudaMemPool_t pool,
-              struct cudaMemLocation* where),
-             {
-               return cu.mem_pool_get_access(reinterpret_cast<CUmemAccess_flags*>(flags),
-                                             pool,
-                                             reinterpret_cast<CUmemLocation*>(where));
-             })
+CUDART_CALL(cudaMemPoolGetAccess,
+            (enum cudaMemAccessFlags * flags,
+             cudaMemPool_t pool,
+             struct cudaMemLocation* where),
+            mem_pool_get_access(reinterpret_cast<CUmemAccess_flags*>(flags),
+                                pool,
+                                reinterpret_cast<CUmemLocation*>(where)))

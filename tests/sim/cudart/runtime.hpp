@@ -103,6 +103,12 @@ cudaError_t with_context(Body body) {
     });                                                                              \
   }
 
+// One that is a call of the driver's and no more.
+#define CUDART_CALL(name, parameters, ...) \
+  CUDART_ENTRY(name, parameters, { return cu.__VA_ARGS__; })
+#define CUDART_CALL_BOTH(name, suffix, parameters, ...) \
+  CUDART_ENTRY_BOTH(name, suffix, parameters, { return cu.__VA_ARGS__; })
+
 // An entry that needs none.
 #define CUDART_ENTRY_BARE(name, parameters, ...)                                     \
   extern "C" cudaError_t name parameters {                                           \
