@@ -180,42 +180,26 @@ SIM_ENTRY(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR* what)) 
   });
 }
 
-SIM_ENTRY(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR* what)) {
-  return SIM_CALL(cuArray3DCreate_v2, Context) {
-    return create(f, out, what);
-  });
-}
-
-SIM_ENTRY(cuMipmappedArrayCreate,
-          (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR* what, unsigned levels)) {
-  return SIM_CALL(cuMipmappedArrayCreate, Context) {
-    return create_mipmap(f, out, what, levels);
-  });
-}
-
-SIM_ENTRY(cuImportExternalMemory,
-          (CUexternalMemory * out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* what)) {
-  return SIM_CALL(cuImportExternalMemory, Context) {
-    return import(f, out, what);
-  });
-}
-
-SIM_ENTRY(cuArrayDestroy, (CUarray array)) {
-  return SIM_CALL(cuArrayDestroy, Context) {
-    return destroy(f, ArrayKind::Plain, array);
-  });
-}
-
-SIM_ENTRY(cuMipmappedArrayDestroy, (CUmipmappedArray array)) {
-  return SIM_CALL(cuMipmappedArrayDestroy, Context) {
-    return destroy(f, ArrayKind::Mipmapped, array);
-  });
-}
-
-SIM_ENTRY(cuDestroyExternalMemory, (CUexternalMemory memory)) {
-  return SIM_CALL(cuDestroyExternalMemory, Context) {
-    return destroy(f, ArrayKind::External, memory);
-  });
-}
+SIM_ENTRY_IS(cuArray3DCreate_v2,
+             Context,
+             (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR* what),
+             create(f, out, what))
+SIM_ENTRY_IS(cuMipmappedArrayCreate,
+             Context,
+             (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR* what, unsigned levels),
+             create_mipmap(f, out, what, levels))
+SIM_ENTRY_IS(cuImportExternalMemory,
+             Context,
+             (CUexternalMemory * out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* what),
+             import(f, out, what))
+SIM_ENTRY_IS(cuArrayDestroy, Context, (CUarray array), destroy(f, ArrayKind::Plain, array))
+SIM_ENTRY_IS(cuMipmappedArrayDestroy,
+             Context,
+             (CUmipmappedArray array),
+             destroy(f, ArrayKind::Mipmapped, array))
+SIM_ENTRY_IS(cuDestroyExternalMemory,
+             Context,
+             (CUexternalMemory memory),
+             destroy(f, ArrayKind::External, memory))
 
 }  // namespace custash::sim

@@ -102,24 +102,18 @@ CUresult destroy_context(World& w, ThreadState& thread, CUcontext handle) {
   return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device)) {
-  return SIM_CALL(cuCtxCreate_v2, Init) {
-    return create(f, out, flags, device);
-  });
-}
-
-SIM_ENTRY(cuCtxCreate_v3,
-          (CUcontext * out, void* affinity, int n, unsigned flags, CUdevice device)) {
-  return SIM_CALL(cuCtxCreate_v3, Init) {
-    return create(f, out, flags, device);
-  });
-}
-
-SIM_ENTRY(cuCtxCreate_v4, (CUcontext * out, void* params, unsigned flags, CUdevice device)) {
-  return SIM_CALL(cuCtxCreate_v4, Init) {
-    return create(f, out, flags, device);
-  });
-}
+SIM_ENTRY_IS(cuCtxCreate_v2,
+             Init,
+             (CUcontext * out, unsigned flags, CUdevice device),
+             create(f, out, flags, device))
+SIM_ENTRY_IS(cuCtxCreate_v3,
+             Init,
+             (CUcontext * out, void* affinity, int n, unsigned flags, CUdevice device),
+             create(f, out, flags, device))
+SIM_ENTRY_IS(cuCtxCreate_v4,
+             Init,
+             (CUcontext * out, void* params, unsigned flags, CUdevice device),
+             create(f, out, flags, device))
 
 SIM_ENTRY(cuCtxDestroy_v2, (CUcontext handle)) {
   return SIM_CALL(cuCtxDestroy_v2, Init) {
@@ -237,11 +231,7 @@ SIM_ENTRY(cuCtxGetLimit, (size_t * out, CUlimit limit)) {
   });
 }
 
-SIM_ENTRY(cuCtxSetLimit, (CUlimit limit, size_t value)) {
-  return SIM_CALL(cuCtxSetLimit, Context) {
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuCtxSetLimit, Context, (CUlimit limit, size_t value), CUDA_SUCCESS)
 
 SIM_ENTRY(cuCtxGetCacheConfig, (CUfunc_cache * out)) {
   return SIM_CALL(cuCtxGetCacheConfig, Context) {
@@ -251,11 +241,7 @@ SIM_ENTRY(cuCtxGetCacheConfig, (CUfunc_cache * out)) {
   });
 }
 
-SIM_ENTRY(cuCtxSetCacheConfig, (CUfunc_cache config)) {
-  return SIM_CALL(cuCtxSetCacheConfig, Context) {
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuCtxSetCacheConfig, Context, (CUfunc_cache config), CUDA_SUCCESS)
 
 SIM_ENTRY(cuCtxSynchronize, (void)) {
   return SIM_CALL(cuCtxSynchronize, Context) {

@@ -278,8 +278,12 @@ CUresult run_shaped(Frame& f,
   return run_copy(f, door, stream, plan, wait);
 }
 
-Address host(const void* p) {
-  return reinterpret_cast<Address>(p);
+Address place(const void* host) {
+  return reinterpret_cast<Address>(host);
+}
+
+Address place(CUdeviceptr device) {
+  return device;
 }
 
 }  // namespace
@@ -290,29 +294,43 @@ CUresult copy_work(World& w, const Context& by, const CUDA_MEMCPY3D* what, Work*
   return bad != CUDA_SUCCESS ? bad : planned(w, by, plan, false, out);
 }
 
-SIM_DOORS(cuMemcpy, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t n), (to, from, n)) {
-  return SIM_DOOR(Context) {
-    return synchronous(f, door, to, from, n);
-  });
-}
+#define SIM_COPY(name, To, From)                                        \
+  SIM_DOORS(name, _ptds, (To to, From from, size_t n), (to, from, n)) { \
+    return SIM_DOOR(Context) {                                          \
+      return synchronous(f, door, place(to), place(from), n);           \
+    });                                                                 \
+  }
+#define SIM_COPY_ASYNC(name, To, From)                                                   \
+  SIM_DOORS(name, _ptsz, (To to, From from, size_t n, CUstream s), (to, from, n, s)) {   \
+    return SIM_DOOR_ON(s) {                                                              \
+      return run_copy(f, door, s, line(place(to), place(from), n), Wait::ForHostMemory); \
+    });                                                                                  \
+  }
+#define SIM_SHAPED(name, Params, plan)                         \
+  SIM_DOORS(name, _ptds, (const Params* params), (params)) {   \
+    return SIM_DOOR(Context) {                                 \
+      return run_shaped(f, door, nullptr, params, plan, true); \
+    });                                                        \
+  }
+#define SIM_SHAPED_ASYNC(name, Params, plan)                                \
+  SIM_DOORS(name, _ptsz, (const Params* params, CUstream s), (params, s)) { \
+    return SIM_DOOR_ON(s) {                                                 \
+      return run_shaped(f, door, s, params, plan, false);                   \
+    });                                                                     \
+  }
 
-SIM_DOORS(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr to, const void* from, size_t n), (to, from, n)) {
-  return SIM_DOOR(Context) {
-    return synchronous(f, door, to, host(from), n);
-  });
-}
-
-SIM_DOORS(cuMemcpyDtoH_v2, _ptds, (void* to, CUdeviceptr from, size_t n), (to, from, n)) {
-  return SIM_DOOR(Context) {
-    return synchronous(f, door, host(to), from, n);
-  });
-}
-
-SIM_DOORS(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t n), (to, from, n)) {
-  return SIM_DOOR(Context) {
-    return synchronous(f, door, to, from, n);
-  });
-}
+SIM_COPY(cuMemcpy, CUdeviceptr, CUdeviceptr)
+SIM_COPY(cuMemcpyHtoD_v2, CUdeviceptr, const void*)
+SIM_COPY(cuMemcpyDtoH_v2, void*, CUdeviceptr)
+SIM_COPY(cuMemcpyDtoD_v2, CUdeviceptr, CUdeviceptr)
+SIM_COPY_ASYNC(cuMemcpyAsync, CUdeviceptr, CUdeviceptr)
+SIM_COPY_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr, const void*)
+SIM_COPY_ASYNC(cuMemcpyDtoHAsync_v2, void*, CUdeviceptr)
+SIM_SHAPED(cuMemcpy2D_v2, CUDA_MEMCPY2D, plan_2d)
+SIM_SHAPED(cuMemcpy2DUnaligned_v2, CUDA_MEMCPY2D, plan_2d)
+SIM_SHAPED(cuMemcpy3D_v2, CUDA_MEMCPY3D, plan_3d)
+SIM_SHAPED_ASYNC(cuMemcpy2DAsync_v2, CUDA_MEMCPY2D, plan_2d)
+SIM_SHAPED_ASYNC(cuMemcpy3DAsync_v2, CUDA_MEMCPY3D, plan_3d)
 
 SIM_DOORS(
     cuMemcpyPeer,
@@ -321,51 +339,6 @@ SIM_DOORS(
     (to, to_context, from, from_context, n)) {
   return SIM_DOOR(Context) {
     return synchronous(f, door, to, from, n);
-  });
-}
-
-SIM_DOORS(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* params), (params)) {
-  return SIM_DOOR(Context) {
-    return run_shaped(f, door, nullptr, params, plan_2d, true);
-  });
-}
-
-SIM_DOORS(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D* params), (params)) {
-  return SIM_DOOR(Context) {
-    return run_shaped(f, door, nullptr, params, plan_2d, true);
-  });
-}
-
-SIM_DOORS(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D* params), (params)) {
-  return SIM_DOOR(Context) {
-    return run_shaped(f, door, nullptr, params, plan_3d, true);
-  });
-}
-
-SIM_DOORS(cuMemcpyAsync,
-          _ptsz,
-          (CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s),
-          (to, from, n, s)) {
-  return SIM_DOOR_ON(s) {
-    return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
-  });
-}
-
-SIM_DOORS(cuMemcpyHtoDAsync_v2,
-          _ptsz,
-          (CUdeviceptr to, const void* from, size_t n, CUstream s),
-          (to, from, n, s)) {
-  return SIM_DOOR_ON(s) {
-    return run_copy(f, door, s, line(to, host(from), n), Wait::ForHostMemory);
-  });
-}
-
-SIM_DOORS(cuMemcpyDtoHAsync_v2,
-          _ptsz,
-          (void* to, CUdeviceptr from, size_t n, CUstream s),
-          (to, from, n, s)) {
-  return SIM_DOOR_ON(s) {
-    return run_copy(f, door, s, line(host(to), from, n), Wait::ForHostMemory);
   });
 }
 
@@ -392,18 +365,6 @@ SIM_DOORS(cuMemcpyPeerAsync,
           (to, to_context, from, from_context, n, s)) {
   return SIM_DOOR_ON(s) {
     return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
-  });
-}
-
-SIM_DOORS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D* params, CUstream s), (params, s)) {
-  return SIM_DOOR_ON(s) {
-    return run_shaped(f, door, s, params, plan_2d, false);
-  });
-}
-
-SIM_DOORS(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D* params, CUstream s), (params, s)) {
-  return SIM_DOOR_ON(s) {
-    return run_shaped(f, door, s, params, plan_3d, false);
   });
 }
 

@@ -20,80 +20,61 @@ DeviceState& state(World& w, CUdevice device) {
 }
 
 // Attributes by number, since old headers lack some names.
+struct Attribute {
+  int which;
+  int value;
+};
+
+constexpr Attribute kAttributes[] = {
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
+    {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
+    {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536},
+    {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
+    {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
+    {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
+    {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
+    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+    {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
+    {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
+    {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
+    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 3201000},
+    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 6144},
+    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 62914560},
+    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
+    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
+    {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472},
+    {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
+    {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
+    {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
+    {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
+    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 232448},
+    {106, 32},  // MAX_BLOCKS_PER_MULTIPROCESSOR
+    {115, 1},   // MEMORY_POOLS_SUPPORTED
+    {116, 1},   // GPU_DIRECT_RDMA_SUPPORTED
+    {119, 1},   // MEMPOOL_SUPPORTED_HANDLE_TYPES: a file descriptor
+};
+
 int attribute(const World& w, int which, CUdevice device) {
   switch (which) {
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      return 1024;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-      return 1024;
-    case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
-      return 64;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
-      return 2147483647;
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-    case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
-      return 65535;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
-      return 49152;
-    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
-      return 65536;
-    case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-      return 32;
-    case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
-      return 2147483647;
-    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
-      return 65536;
-    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-      return 1980000;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
-      return 512;
-    case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT:
-      return 32;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      return 132;
-    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
-      return 1;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
       return w.options.pageable ? 1 : 0;
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
       return w.options.pageable && !w.options.hmm ? 1 : 0;
     case 136:  // CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK
       return w.options.decompress ? 7 : 0;
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
-      return 1;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       return 0x10 + device;
-    case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
-      return 3;
-    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-      return 1;
-    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
-      return 3201000;
-    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
-      return 6144;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-      return 62914560;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-      return 2048;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      return 9;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      return 0;
-    case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
-      return 1;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-      return 233472;
-    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
-      return 65536;
-    case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
-      return 1;
-    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
-      return 1;
-    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
-      return 1;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      return 232448;
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case 99:  // HOST_REGISTER_SUPPORTED
       return w.options.registration ? 1 : 0;
@@ -101,19 +82,14 @@ int attribute(const World& w, int which, CUdevice device) {
       return w.options.vmm ? 1 : 0;  // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
     case 103:
       return w.options.vmm ? 1 : 0;  // HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
-    case 106:
-      return 32;  // MAX_BLOCKS_PER_MULTIPROCESSOR
     case 110:
       return w.options.vmm ? 1 : 0;  // GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
-    case 115:
-      return 1;  // MEMORY_POOLS_SUPPORTED
-    case 116:
-      return 1;  // GPU_DIRECT_RDMA_SUPPORTED
-    case 119:
-      return 1;  // MEMPOOL_SUPPORTED_HANDLE_TYPES: a file descriptor
     default:
-      return 0;
+      break;
   }
+  for (const Attribute& known : kAttributes)
+    if (known.which == which) return known.value;
+  return 0;
 }
 
 CUresult uuid(Frame& f, CUuuid* out, CUdevice device) {
@@ -193,17 +169,8 @@ SIM_ENTRY(cuDeviceGetName, (char* name, int length, CUdevice device)) {
   });
 }
 
-SIM_ENTRY(cuDeviceGetUuid, (CUuuid * out, CUdevice device)) {
-  return SIM_CALL(cuDeviceGetUuid, Init) {
-    return uuid(f, out, device);
-  });
-}
-
-SIM_ENTRY(cuDeviceGetUuid_v2, (CUuuid * out, CUdevice device)) {
-  return SIM_CALL(cuDeviceGetUuid_v2, Init) {
-    return uuid(f, out, device);
-  });
-}
+SIM_ENTRY_IS(cuDeviceGetUuid, Init, (CUuuid * out, CUdevice device), uuid(f, out, device))
+SIM_ENTRY_IS(cuDeviceGetUuid_v2, Init, (CUuuid * out, CUdevice device), uuid(f, out, device))
 
 SIM_ENTRY(cuDeviceTotalMem_v2, (size_t * out, CUdevice device)) {
   return SIM_CALL(cuDeviceTotalMem_v2, Init) {
@@ -276,47 +243,22 @@ SIM_ENTRY(cuDeviceGetP2PAttribute,
   });
 }
 
-SIM_ENTRY(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device)) {
-  return SIM_CALL(cuDevicePrimaryCtxRetain, Init) {
-    return retain_primary(f, out, device);
-  });
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxRelease, (CUdevice device)) {
-  return SIM_CALL(cuDevicePrimaryCtxRelease, Init) {
-    return release_primary(f, device);
-  });
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxRelease_v2, (CUdevice device)) {
-  return SIM_CALL(cuDevicePrimaryCtxRelease_v2, Init) {
-    return release_primary(f, device);
-  });
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxReset, (CUdevice device)) {
-  return SIM_CALL(cuDevicePrimaryCtxReset, Init) {
-    return reset_primary(f, device);
-  });
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxReset_v2, (CUdevice device)) {
-  return SIM_CALL(cuDevicePrimaryCtxReset_v2, Init) {
-    return reset_primary(f, device);
-  });
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags)) {
-  return SIM_CALL(cuDevicePrimaryCtxSetFlags, Init) {
-    return set_flags(f, device, flags);
-  });
-}
-
-SIM_ENTRY(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned flags)) {
-  return SIM_CALL(cuDevicePrimaryCtxSetFlags_v2, Init) {
-    return set_flags(f, device, flags);
-  });
-}
+SIM_ENTRY_IS(cuDevicePrimaryCtxRetain,
+             Init,
+             (CUcontext * out, CUdevice device),
+             retain_primary(f, out, device))
+SIM_ENTRY_IS(cuDevicePrimaryCtxRelease, Init, (CUdevice device), release_primary(f, device))
+SIM_ENTRY_IS(cuDevicePrimaryCtxRelease_v2, Init, (CUdevice device), release_primary(f, device))
+SIM_ENTRY_IS(cuDevicePrimaryCtxReset, Init, (CUdevice device), reset_primary(f, device))
+SIM_ENTRY_IS(cuDevicePrimaryCtxReset_v2, Init, (CUdevice device), reset_primary(f, device))
+SIM_ENTRY_IS(cuDevicePrimaryCtxSetFlags,
+             Init,
+             (CUdevice device, unsigned flags),
+             set_flags(f, device, flags))
+SIM_ENTRY_IS(cuDevicePrimaryCtxSetFlags_v2,
+             Init,
+             (CUdevice device, unsigned flags),
+             set_flags(f, device, flags))
 
 SIM_ENTRY(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned* flags, int* active)) {
   return SIM_CALL(cuDevicePrimaryCtxGetState, Init) {

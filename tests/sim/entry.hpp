@@ -38,6 +38,14 @@
 // For a call on a stream: without a current context it works in the stream's.
 #define SIM_DOOR_ON(stream) call_on(door, stream, [&](Frame & f) -> CUresult
 
+// An entry whose answer is one expression of the frame `f`.
+#define SIM_ENTRY_IS(name, needs, params, ...) \
+  SIM_ENTRY(name, params) {                    \
+    return SIM_CALL(name, needs) {             \
+      return __VA_ARGS__;                      \
+    });                                        \
+  }
+
 namespace custash::sim {
 
 struct Door {

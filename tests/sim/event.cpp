@@ -137,17 +137,11 @@ CUresult elapsed(Frame& f, float* out, CUevent from, CUevent to) {
 
 }  // namespace
 
-SIM_ENTRY(cuEventCreate, (CUevent * out, unsigned flags)) {
-  return SIM_CALL(cuEventCreate, Context) {
-    return create(f, out, flags);
-  });
-}
-
-SIM_ENTRY(cuEventDestroy_v2, (CUevent event)) {
-  return SIM_CALL(cuEventDestroy_v2, Init) {
-    return f.world.events.drop(event) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuEventCreate, Context, (CUevent * out, unsigned flags), create(f, out, flags))
+SIM_ENTRY_IS(cuEventDestroy_v2,
+             Init,
+             (CUevent event),
+             f.world.events.drop(event) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS)
 
 SIM_DOORS(cuEventRecord, _ptsz, (CUevent event, CUstream stream), (event, stream)) {
   return SIM_DOOR_ON(stream) {
@@ -201,17 +195,14 @@ SIM_ENTRY(cuEventSynchronize, (CUevent handle)) {
   });
 }
 
-SIM_ENTRY(cuEventElapsedTime, (float* ms, CUevent from, CUevent to)) {
-  return SIM_CALL(cuEventElapsedTime, Init) {
-    return elapsed(f, ms, from, to);
-  });
-}
-
-SIM_ENTRY(cuEventElapsedTime_v2, (float* ms, CUevent from, CUevent to)) {
-  return SIM_CALL(cuEventElapsedTime_v2, Init) {
-    return elapsed(f, ms, from, to);
-  });
-}
+SIM_ENTRY_IS(cuEventElapsedTime,
+             Init,
+             (float* ms, CUevent from, CUevent to),
+             elapsed(f, ms, from, to))
+SIM_ENTRY_IS(cuEventElapsedTime_v2,
+             Init,
+             (float* ms, CUevent from, CUevent to),
+             elapsed(f, ms, from, to))
 
 CUresult record_context(Frame& f, Context& c, CUevent event) {
   Event* e = f.world.events.get(event);

@@ -114,26 +114,18 @@ SIM_ENTRY(cuGraphClone, (CUgraph * out, CUgraph graph)) {
   });
 }
 
-SIM_ENTRY(cuGraphInstantiate,
-          (CUgraphExec * out, CUgraph graph, CUgraphNode* bad, char* log, size_t n)) {
-  return SIM_CALL(cuGraphInstantiate, Init) {
-    return instantiate(f, out, graph);
-  });
-}
-
-SIM_ENTRY(cuGraphInstantiate_v2,
-          (CUgraphExec * out, CUgraph graph, CUgraphNode* bad, char* log, size_t n)) {
-  return SIM_CALL(cuGraphInstantiate_v2, Init) {
-    return instantiate(f, out, graph);
-  });
-}
-
-SIM_ENTRY(cuGraphInstantiateWithFlags,
-          (CUgraphExec * out, CUgraph graph, unsigned long long flags)) {
-  return SIM_CALL(cuGraphInstantiateWithFlags, Init) {
-    return instantiate(f, out, graph);
-  });
-}
+SIM_ENTRY_IS(cuGraphInstantiate,
+             Init,
+             (CUgraphExec * out, CUgraph graph, CUgraphNode* bad, char* log, size_t n),
+             instantiate(f, out, graph))
+SIM_ENTRY_IS(cuGraphInstantiate_v2,
+             Init,
+             (CUgraphExec * out, CUgraph graph, CUgraphNode* bad, char* log, size_t n),
+             instantiate(f, out, graph))
+SIM_ENTRY_IS(cuGraphInstantiateWithFlags,
+             Init,
+             (CUgraphExec * out, CUgraph graph, unsigned long long flags),
+             instantiate(f, out, graph))
 
 SIM_DOORS(cuGraphInstantiateWithParams,
           _ptsz,
@@ -163,10 +155,9 @@ SIM_DOORS(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stre
   });
 }
 
-SIM_ENTRY(cuGraphExecDestroy, (CUgraphExec exec)) {
-  return SIM_CALL(cuGraphExecDestroy, Init) {
-    return f.world.execs.drop(exec) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuGraphExecDestroy,
+             Init,
+             (CUgraphExec exec),
+             f.world.execs.drop(exec) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS)
 
 }  // namespace custash::sim

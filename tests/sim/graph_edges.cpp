@@ -94,30 +94,22 @@ CUresult destroy_node(Frame& f, CUgraphNode handle) {
 
 }  // namespace
 
-SIM_ENTRY(cuGraphGetNodes, (CUgraph graph, CUgraphNode* out, size_t* n)) {
-  return SIM_CALL(cuGraphGetNodes, Init) {
-    return nodes(f, graph, false, out, n);
-  });
-}
-
-SIM_ENTRY(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode* out, size_t* n)) {
-  return SIM_CALL(cuGraphGetRootNodes, Init) {
-    return nodes(f, graph, true, out, n);
-  });
-}
-
-SIM_ENTRY(cuGraphGetEdges, (CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* n)) {
-  return SIM_CALL(cuGraphGetEdges, Init) {
-    return edges(f, graph, from, to, n);
-  });
-}
-
-SIM_ENTRY(cuGraphGetEdges_v2,
-          (CUgraph graph, CUgraphNode* from, CUgraphNode* to, void* data, size_t* n)) {
-  return SIM_CALL(cuGraphGetEdges_v2, Init) {
-    return edges(f, graph, from, to, n);
-  });
-}
+SIM_ENTRY_IS(cuGraphGetNodes,
+             Init,
+             (CUgraph graph, CUgraphNode* out, size_t* n),
+             nodes(f, graph, false, out, n))
+SIM_ENTRY_IS(cuGraphGetRootNodes,
+             Init,
+             (CUgraph graph, CUgraphNode* out, size_t* n),
+             nodes(f, graph, true, out, n))
+SIM_ENTRY_IS(cuGraphGetEdges,
+             Init,
+             (CUgraph graph, CUgraphNode* from, CUgraphNode* to, size_t* n),
+             edges(f, graph, from, to, n))
+SIM_ENTRY_IS(cuGraphGetEdges_v2,
+             Init,
+             (CUgraph graph, CUgraphNode* from, CUgraphNode* to, void* data, size_t* n),
+             edges(f, graph, from, to, n))
 
 SIM_ENTRY(cuGraphNodeGetType, (CUgraphNode handle, CUgraphNodeType* out)) {
   return SIM_CALL(cuGraphNodeGetType, Init) {
@@ -143,43 +135,34 @@ SIM_ENTRY(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode original, CUgr
   });
 }
 
-SIM_ENTRY(cuGraphDestroyNode, (CUgraphNode node)) {
-  return SIM_CALL(cuGraphDestroyNode, Init) {
-    return destroy_node(f, node);
-  });
-}
+SIM_ENTRY_IS(cuGraphDestroyNode, Init, (CUgraphNode node), destroy_node(f, node))
 
-#define SIM_NEIGHBOURS(name, behind)                                                   \
-  SIM_ENTRY(name, (CUgraphNode node, CUgraphNode * out, size_t * n)) {                 \
-    return SIM_CALL(name, Init) {                                                      \
-      return neighbours(f, node, behind, out, n);                                      \
-    });                                                                                \
-  }                                                                                    \
-  SIM_ENTRY(name##_v2, (CUgraphNode node, CUgraphNode * out, void* data, size_t* n)) { \
-    return SIM_CALL(name##_v2, Init) {                                                 \
-      return neighbours(f, node, behind, out, n);                                      \
-    });                                                                                \
-  }
+#define SIM_NEIGHBOURS(name, behind)                                         \
+  SIM_ENTRY_IS(name,                                                         \
+               Init,                                                         \
+               (CUgraphNode node, CUgraphNode * out, size_t * n),            \
+               neighbours(f, node, behind, out, n))                          \
+  SIM_ENTRY_IS(name##_v2,                                                    \
+               Init,                                                         \
+               (CUgraphNode node, CUgraphNode * out, void* data, size_t* n), \
+               neighbours(f, node, behind, out, n))
 
 SIM_NEIGHBOURS(cuGraphNodeGetDependencies, false)
 SIM_NEIGHBOURS(cuGraphNodeGetDependentNodes, true)
 
-#define SIM_CHANGE_EDGES(name, add)                                                            \
-  SIM_ENTRY(name, (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t n)) { \
-    return SIM_CALL(name, Init) {                                                              \
-      return change_edges(f, graph, from, to, n, add);                                         \
-    });                                                                                        \
-  }                                                                                            \
-  SIM_ENTRY(name##_v2,                                                                         \
-            (CUgraph graph,                                                                    \
-             const CUgraphNode* from,                                                          \
-             const CUgraphNode* to,                                                            \
-             const void* data,                                                                 \
-             size_t n)) {                                                                      \
-    return SIM_CALL(name##_v2, Init) {                                                         \
-      return change_edges(f, graph, from, to, n, add);                                         \
-    });                                                                                        \
-  }
+#define SIM_CHANGE_EDGES(name, add)                                                       \
+  SIM_ENTRY_IS(name,                                                                      \
+               Init,                                                                      \
+               (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, size_t n), \
+               change_edges(f, graph, from, to, n, add))                                  \
+  SIM_ENTRY_IS(name##_v2,                                                                 \
+               Init,                                                                      \
+               (CUgraph graph,                                                            \
+                const CUgraphNode* from,                                                  \
+                const CUgraphNode* to,                                                    \
+                const void* data,                                                         \
+                size_t n),                                                                \
+               change_edges(f, graph, from, to, n, add))
 
 SIM_CHANGE_EDGES(cuGraphAddDependencies, true)
 SIM_CHANGE_EDGES(cuGraphRemoveDependencies, false)

@@ -59,6 +59,10 @@ SIM_ADD_NODE(cuGraphAddKernelNode_v2,
              Context,
              (, const void* params),
              kernel_node(f, static_cast<const KernelParams*>(params), node))
+SIM_ADD_NODE(cuGraphAddKernelNode,
+             Context,
+             (, const CUDA_KERNEL_NODE_PARAMS_v1* params),
+             kernel_node(f, params, node))
 SIM_ADD_NODE(cuGraphAddMemcpyNode,
              Context,
              (, const CUDA_MEMCPY3D* what, CUcontext by),
@@ -84,20 +88,6 @@ SIM_ADD_NODE(cuGraphAddEventWaitNode,
              (, CUevent event),
              event_node(f.world, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, node))
 SIM_ADD_NODE(cuGraphAddNode, Context, (, void* params), any_node(f, params, node))
-
-SIM_ENTRY(cuGraphAddKernelNode,
-          (CUgraphNode * out,
-           CUgraph graph,
-           const CUgraphNode* after,
-           size_t n,
-           const CUDA_KERNEL_NODE_PARAMS_v1* params)) {
-  return SIM_CALL(cuGraphAddKernelNode, Context) {
-    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const KernelParams wide = without_context(*params);
-    return add(
-        f, out, graph, after, n, [&](GraphNode* node) { return kernel_node(f, &wide, node); });
-  });
-}
 
 SIM_ENTRY(cuGraphAddEmptyNode,
           (CUgraphNode * out, CUgraph graph, const CUgraphNode* after, size_t n)) {

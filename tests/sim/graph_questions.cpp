@@ -32,11 +32,10 @@ GraphNode* with_attribute(Frame& f, CUgraphNode handle, int which) {
 
 }  // namespace
 
-SIM_ENTRY(cuGraphKernelNodeGetParams, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1* out)) {
-  return SIM_CALL(cuGraphKernelNodeGetParams, Init) {
-    return kernel(f, node, out);
-  });
-}
+SIM_ENTRY_IS(cuGraphKernelNodeGetParams,
+             Init,
+             (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1* out),
+             kernel(f, node, out))
 
 SIM_ENTRY(cuGraphKernelNodeGetParams_v2, (CUgraphNode node, void* out)) {
   return SIM_CALL(cuGraphKernelNodeGetParams_v2, Init) {
@@ -48,17 +47,14 @@ SIM_ENTRY(cuGraphKernelNodeGetParams_v2, (CUgraphNode node, void* out)) {
   });
 }
 
-SIM_ENTRY(cuGraphMemcpyNodeGetParams, (CUgraphNode node, CUDA_MEMCPY3D* out)) {
-  return SIM_CALL(cuGraphMemcpyNodeGetParams, Init) {
-    return answer(f, node, CU_GRAPH_NODE_TYPE_MEMCPY, out, &NodeAnswer::copy);
-  });
-}
-
-SIM_ENTRY(cuGraphMemsetNodeGetParams, (CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* out)) {
-  return SIM_CALL(cuGraphMemsetNodeGetParams, Init) {
-    return answer(f, node, CU_GRAPH_NODE_TYPE_MEMSET, out, &NodeAnswer::fill);
-  });
-}
+SIM_ENTRY_IS(cuGraphMemcpyNodeGetParams,
+             Init,
+             (CUgraphNode node, CUDA_MEMCPY3D* out),
+             answer(f, node, CU_GRAPH_NODE_TYPE_MEMCPY, out, &NodeAnswer::copy))
+SIM_ENTRY_IS(cuGraphMemsetNodeGetParams,
+             Init,
+             (CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* out),
+             answer(f, node, CU_GRAPH_NODE_TYPE_MEMSET, out, &NodeAnswer::fill))
 
 SIM_ENTRY(cuGraphChildGraphNodeGetGraph, (CUgraphNode handle, CUgraph* out)) {
   return SIM_CALL(cuGraphChildGraphNodeGetGraph, Init) {

@@ -97,13 +97,6 @@ CUresult update(Frame& f,
   return CUDA_SUCCESS;
 }
 
-CUresult narrow_kernel_node(Frame& f,
-                            const CUDA_KERNEL_NODE_PARAMS_v1& params,
-                            GraphNode* out) {
-  const KernelParams wide = without_context(params);
-  return kernel_node(f, &wide, out);
-}
-
 CUcontext its_context(Frame& f, CUgraphNode handle) {
   const GraphNode* node = node_of(f.world, handle);
   const Context* c = node == nullptr ? nullptr : context_by_id(f.world, node->context_id);
@@ -153,8 +146,7 @@ SIM_SET_BOTH(KernelNodeSetParams_v2,
 SIM_SET_BOTH(KernelNodeSetParams,
              Context,
              (const CUDA_KERNEL_NODE_PARAMS_v1* params),
-             params == nullptr ? CUDA_ERROR_INVALID_VALUE
-                               : narrow_kernel_node(f, *params, node))
+             kernel_node(f, params, node))
 SIM_SET_BOTH(HostNodeSetParams,
              Init,
              (const CUDA_HOST_NODE_PARAMS* what),
@@ -199,12 +191,11 @@ SIM_ENTRY(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode handle, unsigned
   });
 }
 
-SIM_ENTRY(cuGraphExecUpdate,
-          (CUgraphExec exec, CUgraph graph, CUgraphNode* where, CUgraphExecUpdateResult* why)) {
-  return SIM_CALL(cuGraphExecUpdate, Init) {
-    return update(f, exec, graph, why, where);
-  });
-}
+SIM_ENTRY_IS(
+    cuGraphExecUpdate,
+    Init,
+    (CUgraphExec exec, CUgraph graph, CUgraphNode* where, CUgraphExecUpdateResult* why),
+    update(f, exec, graph, why, where))
 
 // CUgraphExecUpdateResultInfo
 struct UpdateInfo {

@@ -154,21 +154,19 @@ SIM_ENTRY(cuGreenCtxGetDevResource, (Green green, void* out, int type)) {
   });
 }
 
-SIM_ENTRY(cuDevSmResourceSplitByCount,
-          (void* result,
-           unsigned* groups,
-           const void* input,
-           void* remaining,
-           unsigned flags,
-           unsigned least)) {
-  return SIM_CALL(cuDevSmResourceSplitByCount, Init) {
-    return split(static_cast<Resource*>(result),
-                 groups,
-                 static_cast<const Resource*>(input),
-                 static_cast<Resource*>(remaining),
-                 least);
-  });
-}
+SIM_ENTRY_IS(cuDevSmResourceSplitByCount,
+             Init,
+             (void* result,
+              unsigned* groups,
+              const void* input,
+              void* remaining,
+              unsigned flags,
+              unsigned least),
+             split(static_cast<Resource*>(result),
+                   groups,
+                   static_cast<const Resource*>(input),
+                   static_cast<Resource*>(remaining),
+                   least))
 
 SIM_ENTRY(cuDevResourceGenerateDesc, (void** out, const void* resources, unsigned n)) {
   return SIM_CALL(cuDevResourceGenerateDesc, Init) {
@@ -180,17 +178,11 @@ SIM_ENTRY(cuDevResourceGenerateDesc, (void** out, const void* resources, unsigne
   });
 }
 
-SIM_ENTRY(cuGreenCtxCreate, (Green * out, void* description, CUdevice device, unsigned flags)) {
-  return SIM_CALL(cuGreenCtxCreate, Init) {
-    return create(f, out, description, device, flags);
-  });
-}
-
-SIM_ENTRY(cuGreenCtxDestroy, (Green green)) {
-  return SIM_CALL(cuGreenCtxDestroy, Init) {
-    return destroy(f, green);
-  });
-}
+SIM_ENTRY_IS(cuGreenCtxCreate,
+             Init,
+             (Green * out, void* description, CUdevice device, unsigned flags),
+             create(f, out, description, device, flags))
+SIM_ENTRY_IS(cuGreenCtxDestroy, Init, (Green green), destroy(f, green))
 
 SIM_ENTRY(cuCtxFromGreenCtx, (CUcontext * out, Green green)) {
   return SIM_CALL(cuCtxFromGreenCtx, Init) {

@@ -87,29 +87,19 @@ CUresult register_range(Frame& f, void* p, size_t bytes, unsigned flags) {
 
 }  // namespace
 
-SIM_ENTRY(cuMemAllocHost_v2, (void** out, size_t bytes)) {
-  return SIM_CALL(cuMemAllocHost_v2, Context) {
-    return alloc(f, out, bytes, 0);
-  });
-}
-
-SIM_ENTRY(cuMemHostAlloc, (void** out, size_t bytes, unsigned flags)) {
-  return SIM_CALL(cuMemHostAlloc, Context) {
-    return alloc(f, out, bytes, flags);
-  });
-}
-
-SIM_ENTRY(cuMemFreeHost, (void* p)) {
-  return SIM_CALL(cuMemFreeHost, Context) {
-    return p == nullptr ? CUDA_SUCCESS : drop(f, p, false, CUDA_ERROR_INVALID_VALUE);
-  });
-}
-
-SIM_ENTRY(cuMemHostRegister_v2, (void* p, size_t bytes, unsigned flags)) {
-  return SIM_CALL(cuMemHostRegister_v2, Context) {
-    return register_range(f, p, bytes, flags);
-  });
-}
+SIM_ENTRY_IS(cuMemAllocHost_v2, Context, (void** out, size_t bytes), alloc(f, out, bytes, 0))
+SIM_ENTRY_IS(cuMemHostAlloc,
+             Context,
+             (void** out, size_t bytes, unsigned flags),
+             alloc(f, out, bytes, flags))
+SIM_ENTRY_IS(cuMemFreeHost,
+             Context,
+             (void* p),
+             p == nullptr ? CUDA_SUCCESS : drop(f, p, false, CUDA_ERROR_INVALID_VALUE))
+SIM_ENTRY_IS(cuMemHostRegister_v2,
+             Context,
+             (void* p, size_t bytes, unsigned flags),
+             register_range(f, p, bytes, flags))
 
 SIM_ENTRY(cuMemHostUnregister, (void* p)) {
   return SIM_CALL(cuMemHostUnregister, Context) {

@@ -119,17 +119,14 @@ SIM_ENTRY(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address)) {
   });
 }
 
-SIM_ENTRY(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags)) {
-  return SIM_CALL(cuIpcOpenMemHandle, Context) {
-    return open(f, out, handle);
-  });
-}
-
-SIM_ENTRY(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags)) {
-  return SIM_CALL(cuIpcOpenMemHandle_v2, Context) {
-    return open(f, out, handle);
-  });
-}
+SIM_ENTRY_IS(cuIpcOpenMemHandle,
+             Context,
+             (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
+             open(f, out, handle))
+SIM_ENTRY_IS(cuIpcOpenMemHandle_v2,
+             Context,
+             (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
+             open(f, out, handle))
 
 SIM_ENTRY(cuIpcCloseMemHandle, (CUdeviceptr address)) {
   return SIM_CALL(cuIpcCloseMemHandle, Context) {
@@ -155,10 +152,9 @@ SIM_ENTRY(cuIpcGetEventHandle, (CUipcEventHandle * out, CUevent handle)) {
 }
 
 // There is no other process whose event it could be.
-SIM_ENTRY(cuIpcOpenEventHandle, (CUevent * out, CUipcEventHandle handle)) {
-  return SIM_CALL(cuIpcOpenEventHandle, Context) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  });
-}
+SIM_ENTRY_IS(cuIpcOpenEventHandle,
+             Context,
+             (CUevent * out, CUipcEventHandle handle),
+             CUDA_ERROR_INVALID_CONTEXT)
 
 }  // namespace custash::sim

@@ -190,12 +190,10 @@ SIM_ENTRY(cuMemAlloc_v2, (CUdeviceptr * out, size_t bytes)) {
   });
 }
 
-SIM_ENTRY(cuMemAllocPitch_v2,
-          (CUdeviceptr * out, size_t* pitch, size_t width, size_t height, unsigned element)) {
-  return SIM_CALL(cuMemAllocPitch_v2, Context) {
-    return alloc_pitch(f, out, pitch, width, height, element);
-  });
-}
+SIM_ENTRY_IS(cuMemAllocPitch_v2,
+             Context,
+             (CUdeviceptr * out, size_t* pitch, size_t width, size_t height, unsigned element),
+             alloc_pitch(f, out, pitch, width, height, element))
 
 SIM_ENTRY(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags)) {
   return SIM_CALL(cuMemAllocManaged, Context) {

@@ -99,6 +99,12 @@ CUresult parameter(
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult active_blocks(int* out, int block) {
+  if (out == nullptr || block <= 0) return CUDA_ERROR_INVALID_VALUE;
+  *out = block > 1024 ? 0 : 2048 / block;
+  return CUDA_SUCCESS;
+}
+
 CUresult attribute(int* out, int which) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (which) {
@@ -121,37 +127,26 @@ CUresult attribute(int* out, int which) {
 
 }  // namespace
 
-SIM_ENTRY(cuModuleLoad, (CUmodule * out, const char* path)) {
-  return SIM_CALL(cuModuleLoad, Context) {
-    return load(f, out, f.context->id);
-  });
-}
+SIM_ENTRY_IS(cuModuleLoad,
+             Context,
+             (CUmodule * out, const char* path),
+             load(f, out, f.context->id))
+SIM_ENTRY_IS(cuModuleLoadData,
+             Context,
+             (CUmodule * out, const void* image),
+             load(f, out, f.context->id))
 
-SIM_ENTRY(cuModuleLoadData, (CUmodule * out, const void* image)) {
-  return SIM_CALL(cuModuleLoadData, Context) {
-    return load(f, out, f.context->id);
-  });
-}
-
-SIM_ENTRY(
+SIM_ENTRY_IS(
     cuModuleLoadDataEx,
-    (CUmodule * out, const void* image, unsigned n, CUjit_option* options, void** values)) {
-  return SIM_CALL(cuModuleLoadDataEx, Context) {
-    return load(f, out, f.context->id);
-  });
-}
+    Context,
+    (CUmodule * out, const void* image, unsigned n, CUjit_option* options, void** values),
+    load(f, out, f.context->id))
 
-SIM_ENTRY(cuModuleLoadFatBinary, (CUmodule * out, const void* image)) {
-  return SIM_CALL(cuModuleLoadFatBinary, Context) {
-    return load(f, out, f.context->id);
-  });
-}
-
-SIM_ENTRY(cuModuleUnload, (CUmodule module)) {
-  return SIM_CALL(cuModuleUnload, Context) {
-    return unload(f, module);
-  });
-}
+SIM_ENTRY_IS(cuModuleLoadFatBinary,
+             Context,
+             (CUmodule * out, const void* image),
+             load(f, out, f.context->id))
+SIM_ENTRY_IS(cuModuleUnload, Context, (CUmodule module), unload(f, module))
 
 SIM_ENTRY(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char* name)) {
   load_kernel_libraries();
@@ -160,12 +155,10 @@ SIM_ENTRY(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char* n
   });
 }
 
-SIM_ENTRY(cuModuleGetGlobal_v2,
-          (CUdeviceptr * out, size_t* bytes, CUmodule module, const char* name)) {
-  return SIM_CALL(cuModuleGetGlobal_v2, Context) {
-    return global(f, out, bytes, module, name);
-  });
-}
+SIM_ENTRY_IS(cuModuleGetGlobal_v2,
+             Context,
+             (CUdeviceptr * out, size_t* bytes, CUmodule module, const char* name),
+             global(f, out, bytes, module, name))
 
 SIM_ENTRY(cuModuleGetLoadingMode, (int* mode)) {
   return SIM_CALL(cuModuleGetLoadingMode, Init) {
@@ -175,39 +168,29 @@ SIM_ENTRY(cuModuleGetLoadingMode, (int* mode)) {
   });
 }
 
-SIM_ENTRY(cuLibraryLoadData,
-          (void** out,
-           const void* image,
-           void* jit,
-           void** jit_values,
-           unsigned n_jit,
-           void* options,
-           void** values,
-           unsigned n)) {
-  return SIM_CALL(cuLibraryLoadData, Init) {
-    return load(f, out, 0);
-  });
-}
-
-SIM_ENTRY(cuLibraryLoadFromFile,
-          (void** out,
-           const char* path,
-           void* jit,
-           void** jit_values,
-           unsigned n_jit,
-           void* options,
-           void** values,
-           unsigned n)) {
-  return SIM_CALL(cuLibraryLoadFromFile, Init) {
-    return load(f, out, 0);
-  });
-}
-
-SIM_ENTRY(cuLibraryUnload, (void* library)) {
-  return SIM_CALL(cuLibraryUnload, Init) {
-    return unload(f, library);
-  });
-}
+SIM_ENTRY_IS(cuLibraryLoadData,
+             Init,
+             (void** out,
+              const void* image,
+              void* jit,
+              void** jit_values,
+              unsigned n_jit,
+              void* options,
+              void** values,
+              unsigned n),
+             load(f, out, 0))
+SIM_ENTRY_IS(cuLibraryLoadFromFile,
+             Init,
+             (void** out,
+              const char* path,
+              void* jit,
+              void** jit_values,
+              unsigned n_jit,
+              void* options,
+              void** values,
+              unsigned n),
+             load(f, out, 0))
+SIM_ENTRY_IS(cuLibraryUnload, Init, (void* library), unload(f, library))
 
 SIM_ENTRY(cuLibraryGetKernel, (void** out, void* library, const char* name)) {
   load_kernel_libraries();
@@ -225,19 +208,14 @@ SIM_ENTRY(cuLibraryGetModule, (CUmodule * out, void* library)) {
   });
 }
 
-SIM_ENTRY(cuLibraryGetGlobal,
-          (CUdeviceptr * out, size_t* bytes, void* library, const char* name)) {
-  return SIM_CALL(cuLibraryGetGlobal, Context) {
-    return global(f, out, bytes, library, name);
-  });
-}
-
-SIM_ENTRY(cuLibraryGetManaged,
-          (CUdeviceptr * out, size_t* bytes, void* library, const char* name)) {
-  return SIM_CALL(cuLibraryGetManaged, Context) {
-    return global(f, out, bytes, library, name, Origin::Managed);
-  });
-}
+SIM_ENTRY_IS(cuLibraryGetGlobal,
+             Context,
+             (CUdeviceptr * out, size_t* bytes, void* library, const char* name),
+             global(f, out, bytes, library, name))
+SIM_ENTRY_IS(cuLibraryGetManaged,
+             Context,
+             (CUdeviceptr * out, size_t* bytes, void* library, const char* name),
+             global(f, out, bytes, library, name, Origin::Managed))
 
 SIM_ENTRY(cuKernelGetFunction, (CUfunction * out, void* kernel)) {
   return SIM_CALL(cuKernelGetFunction, Context) {
@@ -254,49 +232,31 @@ SIM_ENTRY(cuKernelGetFunction, (CUfunction * out, void* kernel)) {
   });
 }
 
-SIM_ENTRY(cuFuncGetParamInfo, (CUfunction fn, size_t i, size_t* offset, size_t* size)) {
-  return SIM_CALL(cuFuncGetParamInfo, Init) {
-    return parameter(f.world.kernels.get(fn), false, i, offset, size);
-  });
-}
-
-SIM_ENTRY(cuKernelGetParamInfo, (void* kernel, size_t i, size_t* offset, size_t* size)) {
-  return SIM_CALL(cuKernelGetParamInfo, Init) {
-    return parameter(f.world.kernels.get(kernel), true, i, offset, size);
-  });
-}
-
-SIM_ENTRY(cuKernelGetAttribute,
-          (int* out, CUfunction_attribute which, void* kernel, CUdevice device)) {
-  return SIM_CALL(cuKernelGetAttribute, Init) {
-    return attribute(out, which);
-  });
-}
-
-SIM_ENTRY(cuKernelSetAttribute,
-          (CUfunction_attribute which, int value, void* kernel, CUdevice device)) {
-  return SIM_CALL(cuKernelSetAttribute, Init) {
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_ENTRY(cuFuncGetAttribute, (int* out, CUfunction_attribute which, CUfunction fn)) {
-  return SIM_CALL(cuFuncGetAttribute, Init) {
-    return attribute(out, which);
-  });
-}
-
-SIM_ENTRY(cuFuncSetAttribute, (CUfunction fn, CUfunction_attribute which, int value)) {
-  return SIM_CALL(cuFuncSetAttribute, Init) {
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_ENTRY(cuFuncSetCacheConfig, (CUfunction fn, CUfunc_cache config)) {
-  return SIM_CALL(cuFuncSetCacheConfig, Init) {
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuFuncGetParamInfo,
+             Init,
+             (CUfunction fn, size_t i, size_t* offset, size_t* size),
+             parameter(f.world.kernels.get(fn), false, i, offset, size))
+SIM_ENTRY_IS(cuKernelGetParamInfo,
+             Init,
+             (void* kernel, size_t i, size_t* offset, size_t* size),
+             parameter(f.world.kernels.get(kernel), true, i, offset, size))
+SIM_ENTRY_IS(cuKernelGetAttribute,
+             Init,
+             (int* out, CUfunction_attribute which, void* kernel, CUdevice device),
+             attribute(out, which))
+SIM_ENTRY_IS(cuKernelSetAttribute,
+             Init,
+             (CUfunction_attribute which, int value, void* kernel, CUdevice device),
+             CUDA_SUCCESS)
+SIM_ENTRY_IS(cuFuncGetAttribute,
+             Init,
+             (int* out, CUfunction_attribute which, CUfunction fn),
+             attribute(out, which))
+SIM_ENTRY_IS(cuFuncSetAttribute,
+             Init,
+             (CUfunction fn, CUfunction_attribute which, int value),
+             CUDA_SUCCESS)
+SIM_ENTRY_IS(cuFuncSetCacheConfig, Init, (CUfunction fn, CUfunc_cache config), CUDA_SUCCESS)
 
 SIM_ENTRY(cuFuncGetModule, (CUmodule * out, CUfunction fn)) {
   return SIM_CALL(cuFuncGetModule, Init) {
@@ -318,23 +278,14 @@ SIM_ENTRY(cuFuncGetName, (const char** out, CUfunction fn)) {
   });
 }
 
-SIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessor,
-          (int* out, CUfunction fn, int block, size_t shared)) {
-  return SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor, Init) {
-    if (out == nullptr || block <= 0) return CUDA_ERROR_INVALID_VALUE;
-    *out = block > 1024 ? 0 : 2048 / block;
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_ENTRY(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
-          (int* out, CUfunction fn, int block, size_t shared, unsigned flags)) {
-  return SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, Init) {
-    if (out == nullptr || block <= 0) return CUDA_ERROR_INVALID_VALUE;
-    *out = block > 1024 ? 0 : 2048 / block;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+             Init,
+             (int* out, CUfunction fn, int block, size_t shared),
+             active_blocks(out, block))
+SIM_ENTRY_IS(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+             Init,
+             (int* out, CUfunction fn, int block, size_t shared, unsigned flags),
+             active_blocks(out, block))
 
 SIM_ENTRY(cuOccupancyAvailableDynamicSMemPerBlock,
           (size_t * out, CUfunction fn, int blocks, int block)) {

@@ -135,17 +135,14 @@ CUresult release_multicast(World& w, Handle handle) {
   return CUDA_SUCCESS;
 }
 
-SIM_ENTRY(cuMulticastCreate, (Handle * out, const CUmulticastObjectProp* what)) {
-  return SIM_CALL(cuMulticastCreate, Init) {
-    return create(f, out, what);
-  });
-}
-
-SIM_ENTRY(cuMulticastAddDevice, (Handle multicast, CUdevice device)) {
-  return SIM_CALL(cuMulticastAddDevice, Init) {
-    return add_device(f.world, multicast, device);
-  });
-}
+SIM_ENTRY_IS(cuMulticastCreate,
+             Init,
+             (Handle * out, const CUmulticastObjectProp* what),
+             create(f, out, what))
+SIM_ENTRY_IS(cuMulticastAddDevice,
+             Init,
+             (Handle multicast, CUdevice device),
+             add_device(f.world, multicast, device))
 
 SIM_ENTRY(cuMulticastBindMem,
           (Handle multicast,
@@ -159,22 +156,15 @@ SIM_ENTRY(cuMulticastBindMem,
   });
 }
 
-SIM_ENTRY(cuMulticastBindAddr,
-          (Handle multicast,
-           size_t at,
-           CUdeviceptr address,
-           size_t bytes,
-           unsigned long long flags)) {
-  return SIM_CALL(cuMulticastBindAddr, Init) {
-    return bind_address(f.world, multicast, at, address, bytes, flags);
-  });
-}
-
-SIM_ENTRY(cuMulticastUnbind, (Handle multicast, CUdevice device, size_t at, size_t bytes)) {
-  return SIM_CALL(cuMulticastUnbind, Init) {
-    return unbind(f.world, multicast, device, at, bytes);
-  });
-}
+SIM_ENTRY_IS(
+    cuMulticastBindAddr,
+    Init,
+    (Handle multicast, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags),
+    bind_address(f.world, multicast, at, address, bytes, flags))
+SIM_ENTRY_IS(cuMulticastUnbind,
+             Init,
+             (Handle multicast, CUdevice device, size_t at, size_t bytes),
+             unbind(f.world, multicast, device, at, bytes))
 
 SIM_ENTRY(cuMulticastGetGranularity,
           (size_t * out,

@@ -34,6 +34,12 @@ CUresult kernel_node(Frame& f, const KernelParams* params, GraphNode* out) {
   return kernel_work(f, fn, shape, base.kernelParams, base.extra, &out->work);
 }
 
+CUresult kernel_node(Frame& f, const CUDA_KERNEL_NODE_PARAMS_v1* params, GraphNode* out) {
+  if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const KernelParams wide = without_context(*params);
+  return kernel_node(f, &wide, out);
+}
+
 CUresult copy_node(Frame& f, const CUDA_MEMCPY3D* what, CUcontext handle, GraphNode* out) {
   const Context* by = named(f, handle);
   if (by == nullptr) return CUDA_ERROR_INVALID_CONTEXT;

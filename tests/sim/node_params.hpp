@@ -46,6 +46,7 @@ static_assert(offsetof(AnyParams, fill.context) == offsetof(CUgraphNodeParams, m
 
 // What such a node is: all but its edges and its place.
 CUresult kernel_node(Frame& frame, const KernelParams* params, GraphNode* out);
+CUresult kernel_node(Frame& frame, const CUDA_KERNEL_NODE_PARAMS_v1* params, GraphNode* out);
 CUresult copy_node(Frame& frame, const CUDA_MEMCPY3D* what, CUcontext by, GraphNode* out);
 CUresult fill_node(Frame& frame,
                    const CUDA_MEMSET_NODE_PARAMS* what,

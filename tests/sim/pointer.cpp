@@ -145,23 +145,24 @@ SIM_ENTRY(cuPointerSetAttribute,
   });
 }
 
-SIM_ENTRY(cuMemAdvise,
-          (CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device)) {
-  return SIM_CALL(cuMemAdvise, Context) {
-    const Region* region = region_at(f.world, address);
-    return region != nullptr && region->origin == Origin::Managed ? CUDA_SUCCESS
-                                                                  : CUDA_ERROR_INVALID_VALUE;
-  });
+namespace {
+
+CUresult advise(World& w, Address address) {
+  const Region* region = region_at(w, address);
+  return region != nullptr && region->origin == Origin::Managed ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM_ENTRY(cuMemAdvise_v2,
-          (CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation where)) {
-  return SIM_CALL(cuMemAdvise_v2, Context) {
-    const Region* region = region_at(f.world, address);
-    return region != nullptr && region->origin == Origin::Managed ? CUDA_SUCCESS
-                                                                  : CUDA_ERROR_INVALID_VALUE;
-  });
-}
+}  // namespace
+
+SIM_ENTRY_IS(cuMemAdvise,
+             Context,
+             (CUdeviceptr address, size_t bytes, CUmem_advise advice, CUdevice device),
+             advise(f.world, address))
+SIM_ENTRY_IS(cuMemAdvise_v2,
+             Context,
+             (CUdeviceptr address, size_t bytes, CUmem_advise advice, CUmemLocation where),
+             advise(f.world, address))
 
 // Of linear memory only: arrays are none of custash's.
 SIM_ENTRY(cuTexObjectCreate,

@@ -372,11 +372,10 @@ SIM_ENTRY(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute which
   });
 }
 
-SIM_ENTRY(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc* map, size_t n)) {
-  return SIM_CALL(cuMemPoolSetAccess, Init) {
-    return f.world.pools.get(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuMemPoolSetAccess,
+             Init,
+             (CUmemoryPool handle, const CUmemAccessDesc* map, size_t n),
+             f.world.pools.get(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS)
 
 SIM_ENTRY(cuMemPoolGetAccess,
           (CUmemAccess_flags * out, CUmemoryPool handle, CUmemLocation* where)) {
@@ -412,17 +411,14 @@ SIM_ENTRY(cuDeviceGetGraphMemAttribute,
   });
 }
 
-SIM_ENTRY(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device)) {
-  return SIM_CALL(cuDeviceGetDefaultMemPool, Init) {
-    return get_pool(f, out, device, true);
-  });
-}
-
-SIM_ENTRY(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device)) {
-  return SIM_CALL(cuDeviceGetMemPool, Init) {
-    return get_pool(f, out, device, false);
-  });
-}
+SIM_ENTRY_IS(cuDeviceGetDefaultMemPool,
+             Init,
+             (CUmemoryPool * out, CUdevice device),
+             get_pool(f, out, device, true))
+SIM_ENTRY_IS(cuDeviceGetMemPool,
+             Init,
+             (CUmemoryPool * out, CUdevice device),
+             get_pool(f, out, device, false))
 
 SIM_ENTRY(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool handle)) {
   return SIM_CALL(cuDeviceSetMemPool, Init) {

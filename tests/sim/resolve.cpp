@@ -159,18 +159,14 @@ CUresult get_proc_address(
 
 }  // namespace
 
-SIM_ENTRY(cuGetProcAddress, (const char* name, void** out, int version, cuuint64_t flags)) {
-  return SIM_CALL(cuGetProcAddress, Nothing) {
-    return get_proc_address(f, name, out, version, flags, nullptr);
-  });
-}
-
-SIM_ENTRY(cuGetProcAddress_v2,
-          (const char* name, void** out, int version, cuuint64_t flags, int* status)) {
-  return SIM_CALL(cuGetProcAddress_v2, Nothing) {
-    return get_proc_address(f, name, out, version, flags, status);
-  });
-}
+SIM_ENTRY_IS(cuGetProcAddress,
+             Nothing,
+             (const char* name, void** out, int version, cuuint64_t flags),
+             get_proc_address(f, name, out, version, flags, nullptr))
+SIM_ENTRY_IS(cuGetProcAddress_v2,
+             Nothing,
+             (const char* name, void** out, int version, cuuint64_t flags, int* status),
+             get_proc_address(f, name, out, version, flags, status))
 
 SIM_ENTRY(cuDriverGetVersion, (int* out)) {
   return SIM_CALL(cuDriverGetVersion, Nothing) {

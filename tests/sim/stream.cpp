@@ -50,23 +50,15 @@ CUresult add_host(Frame& f, Door door, CUstream handle, std::function<void()> ho
 
 }  // namespace
 
-SIM_ENTRY(cuStreamCreate, (CUstream * out, unsigned flags)) {
-  return SIM_CALL(cuStreamCreate, Context) {
-    return create_stream(f, *f.context, out, flags, 0);
-  });
-}
-
-SIM_ENTRY(cuStreamCreateWithPriority, (CUstream * out, unsigned flags, int priority)) {
-  return SIM_CALL(cuStreamCreateWithPriority, Context) {
-    return create_stream(f, *f.context, out, flags, priority);
-  });
-}
-
-SIM_ENTRY(cuStreamDestroy_v2, (CUstream s)) {
-  return SIM_CALL(cuStreamDestroy_v2, Init) {
-    return destroy(f, s);
-  });
-}
+SIM_ENTRY_IS(cuStreamCreate,
+             Context,
+             (CUstream * out, unsigned flags),
+             create_stream(f, *f.context, out, flags, 0))
+SIM_ENTRY_IS(cuStreamCreateWithPriority,
+             Context,
+             (CUstream * out, unsigned flags, int priority),
+             create_stream(f, *f.context, out, flags, priority))
+SIM_ENTRY_IS(cuStreamDestroy_v2, Init, (CUstream s), destroy(f, s))
 
 SIM_DOORS(cuStreamQuery, _ptsz, (CUstream stream), (stream)) {
   return SIM_DOOR_ON(stream) {
@@ -89,55 +81,23 @@ SIM_DOORS(cuStreamSynchronize, _ptsz, (CUstream stream), (stream)) {
   });
 }
 
-SIM_DOORS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext* out), (stream, out)) {
-  return SIM_DOOR_ON(stream) {
-    Stream* s = find_stream(f, door, stream);
-    if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = s->context->handle;
-    return CUDA_SUCCESS;
-  });
-}
+// A question whose answer is one value of the stream `s`.
+#define SIM_ASK_STREAM(name, Answer, value)                                \
+  SIM_DOORS(name, _ptsz, (CUstream stream, Answer * out), (stream, out)) { \
+    return SIM_DOOR_ON(stream) {                                           \
+      const Stream* s = find_stream(f, door, stream);                      \
+      if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;                  \
+      if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;                 \
+      *out = value;                                                        \
+      return CUDA_SUCCESS;                                                 \
+    });                                                                    \
+  }
 
-SIM_DOORS(cuStreamGetId, _ptsz, (CUstream stream, unsigned long long* out), (stream, out)) {
-  return SIM_DOOR_ON(stream) {
-    Stream* s = find_stream(f, door, stream);
-    if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = s->id;
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_DOORS(cuStreamGetFlags, _ptsz, (CUstream stream, unsigned* out), (stream, out)) {
-  return SIM_DOOR_ON(stream) {
-    Stream* s = find_stream(f, door, stream);
-    if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = s->flags;
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_DOORS(cuStreamGetPriority, _ptsz, (CUstream stream, int* out), (stream, out)) {
-  return SIM_DOOR_ON(stream) {
-    Stream* s = find_stream(f, door, stream);
-    if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = s->priority;
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_DOORS(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice* out), (stream, out)) {
-  return SIM_DOOR_ON(stream) {
-    Stream* s = find_stream(f, door, stream);
-    if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = s->context->device;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ASK_STREAM(cuStreamGetCtx, CUcontext, s->context->handle)
+SIM_ASK_STREAM(cuStreamGetId, unsigned long long, s->id)
+SIM_ASK_STREAM(cuStreamGetFlags, unsigned, s->flags)
+SIM_ASK_STREAM(cuStreamGetPriority, int, s->priority)
+SIM_ASK_STREAM(cuStreamGetDevice, CUdevice, s->context->device)
 
 SIM_DOORS(cuLaunchHostFunc,
           _ptsz,

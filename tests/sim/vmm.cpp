@@ -222,43 +222,26 @@ SIM_ENTRY(cuMemAddressFree, (CUdeviceptr address, size_t bytes)) {
   });
 }
 
-SIM_ENTRY(
+SIM_ENTRY_IS(
     cuMemCreate,
-    (Handle * out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags)) {
-  return SIM_CALL(cuMemCreate, ContextIfAny) {
-    return create(f, out, bytes, prop, flags);
-  });
-}
+    ContextIfAny,
+    (Handle * out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags),
+    create(f, out, bytes, prop, flags))
 
-SIM_ENTRY(cuMemRelease, (Handle handle)) {
-  return SIM_CALL(cuMemRelease, ContextIfAny) {
-    return release(f, handle);
-  });
-}
-
-SIM_ENTRY(cuMemMap,
-          (CUdeviceptr address,
-           size_t bytes,
-           size_t offset,
-           Handle handle,
-           unsigned long long flags)) {
-  return SIM_CALL(cuMemMap, ContextIfAny) {
-    return map(f, address, bytes, offset, handle, flags);
-  });
-}
-
-SIM_ENTRY(cuMemUnmap, (CUdeviceptr address, size_t bytes)) {
-  return SIM_CALL(cuMemUnmap, ContextIfAny) {
-    return unmap(f, address, bytes);
-  });
-}
-
-SIM_ENTRY(cuMemSetAccess,
-          (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descs, size_t n)) {
-  return SIM_CALL(cuMemSetAccess, ContextIfAny) {
-    return set_access(f, address, bytes, descs, n);
-  });
-}
+SIM_ENTRY_IS(cuMemRelease, ContextIfAny, (Handle handle), release(f, handle))
+SIM_ENTRY_IS(
+    cuMemMap,
+    ContextIfAny,
+    (CUdeviceptr address, size_t bytes, size_t offset, Handle handle, unsigned long long flags),
+    map(f, address, bytes, offset, handle, flags))
+SIM_ENTRY_IS(cuMemUnmap,
+             ContextIfAny,
+             (CUdeviceptr address, size_t bytes),
+             unmap(f, address, bytes))
+SIM_ENTRY_IS(cuMemSetAccess,
+             ContextIfAny,
+             (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descs, size_t n),
+             set_access(f, address, bytes, descs, n))
 
 SIM_ENTRY(cuMemGetAccess,
           (unsigned long long* flags, const CUmemLocation* where, CUdeviceptr address)) {

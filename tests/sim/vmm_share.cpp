@@ -116,20 +116,16 @@ bool is_whole(World& w, Address address, Bytes bytes) {
 
 }  // namespace
 
-SIM_ENTRY(
+SIM_ENTRY_IS(
     cuMemExportToShareableHandle,
-    (void* out, Handle handle, CUmemAllocationHandleType type, unsigned long long flags)) {
-  return SIM_CALL(cuMemExportToShareableHandle, Context) {
-    return export_handle(f, out, handle, type);
-  });
-}
+    Context,
+    (void* out, Handle handle, CUmemAllocationHandleType type, unsigned long long flags),
+    export_handle(f, out, handle, type))
 
-SIM_ENTRY(cuMemImportFromShareableHandle,
-          (Handle * out, void* shared, CUmemAllocationHandleType type)) {
-  return SIM_CALL(cuMemImportFromShareableHandle, Context) {
-    return import_handle(f, out, shared, type);
-  });
-}
+SIM_ENTRY_IS(cuMemImportFromShareableHandle,
+             Context,
+             (Handle * out, void* shared, CUmemAllocationHandleType type),
+             import_handle(f, out, shared, type))
 
 SIM_ENTRY(cuMemGetHandleForAddressRange,
           (void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags)) {
