@@ -2,7 +2,7 @@
 // The race detector on the simulator: which calls of CUDA make an edge and which do not.
 #include "tests/catch.hpp"
 #include "tests/sim/race_detector.hpp"
-#include "tests/sim/sim.hpp"
+#include "tests/unit/sim/calls.hpp"
 
 namespace custash::sim {
 namespace {
@@ -10,14 +10,13 @@ namespace {
 struct Rig {
   RaceDetector detector;
   Sim sim;
-  CUstream a = nullptr;
-  CUstream b = nullptr;
+  CUstream a = make_stream();
+  CUstream b = make_stream();
   CUdeviceptr block = 0;
 
   Rig() : sim(Options{}) {
     set_observer(&detector);
-    a = make_stream();
-    b = make_stream();
+    REQUIRE((a != nullptr && b != nullptr));
     REQUIRE(call(&Driver::mem_alloc, &block, std::size_t{4096}) == CUDA_SUCCESS);
     detector.on_alloc(block, 4096, this_thread());
   }
@@ -32,25 +31,6 @@ struct Rig {
     return (sim.driver().*member)(arguments...);
   }
 
-  template <class Function>
-  static Function entry(const char* symbol) {
-    return reinterpret_cast<Function>(resolve(symbol));
-  }
-
-  static CUstream make_stream() {
-    CUstream stream = nullptr;
-    const auto create = entry<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate");
-    REQUIRE(create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
-    return stream;
-  }
-
-  static CUevent make_event() {
-    CUevent event = nullptr;
-    const auto create = entry<CUresult (*)(CUevent*, unsigned)>("cuEventCreate");
-    REQUIRE(create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
-    return event;
-  }
-
   void write(CUstream stream) const { touch(stream, true); }
 
   void read(CUstream stream) const { touch(stream, false); }
@@ -62,13 +42,11 @@ struct Rig {
   }
 
   static void record(CUevent event, CUstream stream) {
-    REQUIRE(entry<CUresult (*)(CUevent, CUstream)>("cuEventRecord")(event, stream) ==
-            CUDA_SUCCESS);
+    REQUIRE(cuEventRecord(event, stream) == CUDA_SUCCESS);
   }
 
   static void wait(CUstream stream, CUevent event) {
-    const auto wait = entry<CUresult (*)(CUstream, CUevent, unsigned)>("cuStreamWaitEvent");
-    REQUIRE(wait(stream, event, 0) == CUDA_SUCCESS);
+    REQUIRE(cuStreamWaitEvent(stream, event, 0) == CUDA_SUCCESS);
   }
 
   bool only(Report::Kind kind) const {
@@ -87,7 +65,7 @@ struct Rig {
 TEST_CASE("an event between two streams is an edge, if it was recorded",
           "[unit][race_detector]") {
   Rig rig;
-  const CUevent event = Rig::make_event();
+  const CUevent event = make_event();
   SECTION("recorded and waited for") {
     rig.write(rig.a);
     Rig::record(event, rig.a);
@@ -120,7 +98,7 @@ TEST_CASE("an event between two streams is an edge, if it was recorded",
 
 TEST_CASE("context events order a whole context", "[unit][race_detector]") {
   Rig rig;
-  const CUevent event = Rig::make_event();
+  const CUevent event = make_event();
   rig.write(rig.a);
   REQUIRE(rig.call(&Driver::ctx_record_event, rig.sim.context(), event) == CUDA_SUCCESS);
   SECTION("a context wait") {
@@ -131,7 +109,7 @@ TEST_CASE("context events order a whole context", "[unit][race_detector]") {
   }
   SECTION("a context wait, and a stream made afterwards") {
     REQUIRE(rig.call(&Driver::ctx_wait_event, rig.sim.context(), event) == CUDA_SUCCESS);
-    rig.write(Rig::make_stream());
+    rig.write(make_stream());
     CHECK(rig.clean());
   }
   SECTION("no wait") {
@@ -155,9 +133,8 @@ TEST_CASE("context events order a whole context", "[unit][race_detector]") {
 
 TEST_CASE("the legacy stream is in order with blocking streams only", "[unit][race_detector]") {
   Rig rig;
-  CUstream blocking = nullptr;
-  const auto create = Rig::entry<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate");
-  REQUIRE(create(&blocking, CU_STREAM_DEFAULT) == CUDA_SUCCESS);
+  const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
+  REQUIRE(blocking != nullptr);
   SECTION("blocking") {
     rig.write(blocking);
     rig.write(nullptr);
@@ -183,7 +160,7 @@ TEST_CASE("a free on a stream comes after what other streams do", "[unit][race_d
     CHECK(rig.only(Report::FreeUnordered));
   }
   SECTION("freed on another that waited") {
-    const CUevent event = Rig::make_event();
+    const CUevent event = make_event();
     Rig::record(event, rig.a);
     Rig::wait(rig.b, event);
     CHECK(rig.detector.on_free(rig.block, this_thread(), rig.b));
@@ -204,9 +181,8 @@ TEST_CASE("a free on a stream comes after what other streams do", "[unit][race_d
 TEST_CASE("a free on the legacy stream comes after blocking streams", "[unit][race_detector]") {
   Rig rig;
   SECTION("a blocking one worked") {
-    CUstream blocking = nullptr;
-    const auto create = Rig::entry<CUresult (*)(CUstream*, unsigned)>("cuStreamCreate");
-    REQUIRE(create(&blocking, CU_STREAM_DEFAULT) == CUDA_SUCCESS);
+    const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
+    REQUIRE(blocking != nullptr);
     rig.write(blocking);
     CHECK(rig.detector.on_free(rig.block, this_thread(), nullptr));
     CHECK(rig.clean());
@@ -221,11 +197,8 @@ TEST_CASE("a free on the legacy stream comes after blocking streams", "[unit][ra
 TEST_CASE("the host reads what a copy wrote only after it waited", "[unit][race_detector]") {
   Rig rig;
   void* host = nullptr;
-  const auto allocate = Rig::entry<CUresult (*)(void**, size_t, unsigned)>("cuMemHostAlloc");
-  REQUIRE(allocate(&host, 4096, 0) == CUDA_SUCCESS);
-  const auto copy =
-      Rig::entry<CUresult (*)(void*, CUdeviceptr, size_t, CUstream)>("cuMemcpyDtoHAsync_v2");
-  REQUIRE(copy(host, rig.block, 4096, rig.a) == CUDA_SUCCESS);
+  REQUIRE(cuMemHostAlloc(&host, 4096, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyDtoHAsync(host, rig.block, 4096, rig.a) == CUDA_SUCCESS);
   const auto address = reinterpret_cast<Address>(host);
   SECTION("at once") {
     rig.detector.on_host_access(this_thread(), address, 4096, false);
