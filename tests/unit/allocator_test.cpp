@@ -8,9 +8,7 @@ using namespace custash;
 namespace {
 
 Config with(Backing backing) {
-  Config config;
-  config.backing = backing;
-  return config;
+  return {.backing = backing};
 }
 
 constexpr Backing kBackings[] = {Backing::Vmm, Backing::Driver};
@@ -88,11 +86,11 @@ TEST_CASE("empty_cache gives everything back that is free", "[unit][allocator]")
       bed.free(p);
     REQUIRE(bed.allocator->reclaimable(0) > 0);
     REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(34_MiB));
+    REQUIRE(bed.reserved() <= 34_MiB);
     bed.free(kept);
     REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     REQUIRE(sim::used(0) == before);
-    REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+    REQUIRE(bed.reserved() == 0);
     REQUIRE(bed.stats().segment[0].current == 0);
     REQUIRE(bed.stats().inactive_split_bytes[0].current == 0);
     REQUIRE(bed.malloc(6_MiB) != 0);
@@ -108,11 +106,11 @@ TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[unit]
   bed.free(p);
   REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   REQUIRE_FALSE(sim::complete(op));
-  REQUIRE(bed.stats().reserved_bytes[0].current == static_cast<std::int64_t>(8_MiB));
+  REQUIRE(bed.reserved() == 8_MiB);
   sim::run_all();
   REQUIRE(sim::faults().empty());
   REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  REQUIRE(bed.reserved() == 0);
 }
 
 TEST_CASE("what fits without a cache fits with one", "[unit][allocator]") {
@@ -161,30 +159,23 @@ TEST_CASE("after the context is gone its pointers are foreign and its pages go b
     Bed bed({}, with(backing));
     const CUcontext context = make_context();
     const Bytes before = sim::used(0);
-    Address p = 0;
-    REQUIRE(bed.allocator->allocate(context, 4_MiB, &p).ok());
+    const Address p = bed.malloc_in(context, 4_MiB);
     REQUIRE(sim::used(0) > before);
-    bed.allocator->context_destroyed(context);
-    REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxDestroy_v2")(context) == CUDA_SUCCESS);
-    bed.allocator->context_gone(context);
+    bed.end_context(context);
     REQUIRE_FALSE(bed.allocator->free(p).has_value());
     REQUIRE(sim::used(0) <= before);
   }
 }
 
 TEST_CASE("what a device did does not end with its contexts", "[unit][allocator]") {
-  const auto destroy = entry<CUresult (*)(CUcontext)>("cuCtxDestroy_v2");
   const auto mib = [](Bytes n) { return static_cast<std::int64_t>(n * 1_MiB); };
   Bed bed;
   const Address stays = bed.malloc(2_MiB);
   for (const std::int64_t round : {1, 2, 3}) {
     const CUcontext context = make_context();
-    Address p = 0;
-    REQUIRE(bed.allocator->allocate(context, 4_MiB, &p).ok());
+    bed.malloc_in(context, 4_MiB);
     const DeviceStats before = bed.stats();
-    bed.allocator->context_destroyed(context);
-    REQUIRE(destroy(context) == CUDA_SUCCESS);
-    bed.allocator->context_gone(context);
+    bed.end_context(context);
     const DeviceStats after = bed.stats();
     CHECK(after.allocation[0].current == 1);
     CHECK(after.allocation[0].allocated == 1 + round);
@@ -216,11 +207,10 @@ TEST_CASE("a context heard of only when it was gone takes nothing of its success
   bed.free(ready);
   const CUcontext context = make_context();
   for (const Bytes bytes : {4_MiB, 4_KiB}) {
-    Address p = 0;
-    REQUIRE(bed.allocator->allocate(context, bytes, &p).ok());
+    bed.malloc_in(context, bytes);
   }
   // As with the last release of a primary context.
-  REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxDestroy_v2")(context) == CUDA_SUCCESS);
+  REQUIRE(cuCtxDestroy(context) == CUDA_SUCCESS);
   const Address large = bed.malloc(40_MiB);
   const Address small = bed.malloc(4_KiB);
   bed.allocator->context_destroyed(context);
@@ -309,6 +299,6 @@ TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse",
     REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     sim::run_all();
     REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+    REQUIRE(bed.reserved() == 0);
   }
 }

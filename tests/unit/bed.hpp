@@ -6,6 +6,7 @@
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
 #include "allocator/graph_memory.hpp"
+#include "allocator/peer_processes.hpp"
 #include "allocator/submission.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sim.hpp"
@@ -23,11 +24,21 @@ inline CUcontext make_context(CUdevice device = 0) {
   return context;
 }
 
+inline CUcontext primary_context(CUdevice device) {
+  CUcontext context = nullptr;
+  REQUIRE(cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
+  return context;
+}
+
+inline void use(CUcontext context) {
+  REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
 struct Bed {
-  static Config vmm() {
-    Config config;
-    config.backing = Backing::Vmm;
-    return config;
+  static Config vmm() { return {.backing = Backing::Vmm}; }
+
+  static Config without_run_ahead() {
+    return {.backing = Backing::Vmm, .run_ahead_percent = 0};
   }
 
   explicit Bed(const sim::Options& options = {}, const Config& config = vmm()) : sim(options) {
@@ -44,10 +55,17 @@ struct Bed {
     CHECK(allocator->validate());
   }
 
-  Address malloc(Bytes bytes) {
+  Address malloc(Bytes bytes) { return malloc_in(sim.context(), bytes); }
+
+  Address malloc_in(CUcontext context, Bytes bytes) {
     Address out = 0;
-    REQUIRE(allocator->allocate(sim.context(), bytes, &out).ok());
+    REQUIRE(allocator->allocate(context, bytes, &out).ok());
     return out;
+  }
+
+  // Where the program's own context may find no room.
+  Status try_malloc(Bytes bytes, Address* out) const {
+    return allocator->allocate(sim.context(), bytes, out);
   }
 
   Address malloc_on(CUstream stream, Bytes bytes) {
@@ -68,11 +86,47 @@ struct Bed {
   }
 
   // As the hook of cuLaunchKernel does it.
-  void launch(CUstream stream, sim::Kernel kernel = {}) {
-    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
+  void launch(CUstream stream,
+              sim::Kernel kernel = {},
+              SubmissionKind kind = SubmissionKind::Hidden) {
+    Submission submission(*allocator, stream, NullStream::Legacy, kind);
     const CUresult result = sim::launch(stream, std::move(kernel));
     submission.done(result);
     REQUIRE(result == CUDA_SUCCESS);
+  }
+
+  void launch_graph(CUstream stream, CUgraphExec graph) {
+    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Graph);
+    const CUresult result = cuGraphLaunch(graph, stream);
+    submission.done(result);
+    REQUIRE(result == CUDA_SUCCESS);
+  }
+
+  // As the hook of cuStreamWaitEvent does it.
+  void wait(CUstream stream, CUevent event) {
+    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Wait);
+    const CUresult result = cuStreamWaitEvent(stream, event, 0);
+    submission.done(result);
+    REQUIRE(result == CUDA_SUCCESS);
+  }
+
+  // As the hook of cuStreamDestroy does it.
+  void end_stream(CUstream stream) {
+    allocator->stream_destroyed(stream);
+    REQUIRE(cuStreamDestroy(stream) == CUDA_SUCCESS);
+  }
+
+  // As the hooks do it at the end of a context.
+  void end_context(CUcontext context) {
+    allocator->context_destroyed(context);
+    REQUIRE(cuCtxDestroy(context) == CUDA_SUCCESS);
+    allocator->context_gone(context);
+  }
+
+  // The kernels of `from`, which is current, reach the memory of `to`.
+  void enable_peer(CUcontext from, CUcontext to) {
+    REQUIRE(cuCtxEnablePeerAccess(to, 0) == CUDA_SUCCESS);
+    allocator->peer_access_enabled(to, from);
   }
 
   // An asynchronous copy to the host, as the hook of cuMemcpyDtoHAsync does it.
@@ -95,9 +149,38 @@ struct Bed {
 
   DeviceStats stats() { return allocator->stats(0); }
 
+  Bytes reserved() { return static_cast<Bytes>(stats().reserved_bytes[0].current); }
+
   sim::Sim sim;
   Allocator* allocator = nullptr;
 };
+
+// Events that were recorded, and streams that were made to wait for one.
+inline std::uint64_t records() {
+  return sim::count("cuCtxRecordEvent") + sim::count("cuEventRecord");
+}
+
+inline std::uint64_t waits() {
+  return sim::count("cuCtxWaitEvent") + sim::count("cuStreamWaitEvent");
+}
+
+// The stream is held: `op` runs once it is released, and not before.
+inline void check_runs_behind(CUstream held, sim::OpId op) {
+  sim::run_all();
+  CHECK_FALSE(sim::complete(op));
+  sim::release(held);
+  sim::run_all();
+  CHECK(sim::complete(op));
+}
+
+// As another process opens the block.
+inline ExportedBlock pin(Bed& bed, Address base) {
+  BlockInfo info;
+  REQUIRE(bed.allocator->find(base, &info) == Ownership::Live);
+  ExportedBlock block;
+  REQUIRE(PeerProcesses(*bed.allocator).pin(base, info.buffer_id, &block));
+  return block;
+}
 
 // A block that a running kernel of stream `a` has written, and that is free.
 struct Owed {

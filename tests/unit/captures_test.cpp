@@ -19,23 +19,9 @@ CUevent new_event() {
   return event;
 }
 
-void use(CUcontext context) {
-  REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
-}
-
-// As the hook does it.
-void wait(Bed& bed, CUstream stream, CUevent event) {
-  Submission submission(*bed.allocator, stream, NullStream::Legacy, SubmissionKind::Wait);
-  const CUresult result = cuStreamWaitEvent(stream, event, 0);
-  submission.done(result);
-  REQUIRE(result == CUDA_SUCCESS);
-}
-
 Address alloc(Bed& bed, CUcontext context) {
   use(context);
-  Address out = 0;
-  REQUIRE(bed.allocator->allocate(context, kBytes, &out).ok());
-  return out;
+  return bed.malloc_in(context, kBytes);
 }
 
 // A capture on `origin` that `other`, of another context, is drawn into; `inside` in between.
@@ -48,12 +34,12 @@ CUgraph capture_both(
   REQUIRE(cuEventRecord(fork, origin) == CUDA_SUCCESS);
   use(others);
   const CUevent join = new_event();
-  wait(bed, other, fork);
+  bed.wait(other, fork);
   inside();
   use(others);
   REQUIRE(cuEventRecord(join, other) == CUDA_SUCCESS);
   use(bed.sim.context());
-  wait(bed, origin, join);
+  bed.wait(origin, join);
   return end_capture(bed, origin);
 }
 
@@ -112,14 +98,14 @@ TEST_CASE("a free waits for another context's stream that was drawn into a captu
   bed.launch(t);  // no part of the capture yet
   const auto late = sim::last_op(t);
   REQUIRE(cuEventRecord(fork, s) == CUDA_SUCCESS);
-  wait(bed, t, fork);
+  bed.wait(t, fork);
   use(second);
   bed.free(p);
   CHECK(sim::complete(late));
   use(bed.sim.context());
   const CUevent join = new_event();
   REQUIRE(cuEventRecord(join, t) == CUDA_SUCCESS);
-  wait(bed, s, join);
+  bed.wait(s, join);
   (void)end_capture(bed, s);
 }
 
@@ -162,14 +148,8 @@ TEST_CASE("a graph's launch waits for what every context owes", "[unit][captures
     bed.launch(t, {.accesses = {{p, kBytes, true}}});
   });
   CUgraphExec exec = nullptr;
-  REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
-              "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
-  {
-    Submission submission(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Graph);
-    const CUresult launched = cuGraphLaunch(exec, s);
-    submission.done(launched);
-    REQUIRE(launched == CUDA_SUCCESS);
-  }
+  REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+  bed.launch_graph(s, exec);
   const auto whole = sim::last_op(s);
   sim::run_all();
   CHECK_FALSE(sim::complete(whole));

@@ -73,12 +73,7 @@ struct SlabBed {
 };
 
 struct CacheBed {
-  static Config options() {
-    Config config;
-    config.backing = Backing::Vmm;
-    config.slabs_after = 0;
-    return config;
-  }
+  static Config options() { return {.backing = Backing::Vmm, .slabs_after = 0}; }
 
   static bool idle(void*, ContextCache&, Unseen) { return true; }
 

@@ -3,6 +3,7 @@
 // contents.
 #pragma once
 
+#include "allocator/sleep/sleep.hpp"
 #include "tests/unit/bed.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace custash {
 
-inline sim::Options with_bytes(Bytes device_memory) {
+inline sim::Options with_bytes(Bytes device_memory = 1_GiB) {
   sim::Options options;
   options.data = true;
   options.device_memory = device_memory;
@@ -54,8 +55,23 @@ inline bool has_contents(const std::string& seen, Bytes bytes, int number) {
   return seen == wanted;
 }
 
+// What a kernel reads there now.
+inline bool holds(Bed& bed, Address at, Bytes bytes, int number, CUstream stream = nullptr) {
+  std::string seen;
+  bed.launch(stream, reads(at, bytes, &seen));
+  sim::run_all();
+  return has_contents(seen, bytes, number);
+}
+
 inline bool is_all(const std::string& seen, Bytes bytes, int value) {
   return seen == std::string(bytes, static_cast<char>(value));
+}
+
+inline SleepAnswer fall_asleep(Sleep& sleep) {
+  SleepAnswer answer = sleep.go({});
+  INFO(answer.text);
+  REQUIRE(answer.asleep);
+  return answer;
 }
 
 template <typename Answer>

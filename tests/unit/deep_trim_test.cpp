@@ -16,9 +16,7 @@ using namespace custash;
 
 namespace {
 
-sim::Options with_bytes() {
-  return custash::with_bytes(80_GiB);  // so that pages are of 32 MiB
-}
+constexpr Bytes kDevice = 80_GiB;  // so that pages are of 32 MiB
 
 // Blocks of 3 MiB of which one in four is alive, each with bytes of its own, in large pages.
 struct Peak {
@@ -64,7 +62,7 @@ struct Peak {
 }  // namespace
 
 TEST_CASE("pages of which little is alive become small ones", "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   const Bytes trimmed = sim::used(0);
@@ -77,7 +75,7 @@ TEST_CASE("pages of which little is alive become small ones", "[unit][deep_trim]
   // Blocks of 3 MiB lie on two or three pieces of 2 MiB.
   CHECK(sim::used(0) <= peak.in_use() / 3 * 6);
   CHECK(answer.sums.copied >= peak.in_use());
-  CHECK(static_cast<Bytes>(bed.stats().reserved_bytes[0].current) == sim::used(0));
+  CHECK(bed.reserved() == sim::used(0));
   CHECK(bed.allocator->validate());
   CHECK(peak.whole());
   // What was cut serves again, and there is nothing left to do.
@@ -93,7 +91,7 @@ TEST_CASE("pages of which little is alive become small ones", "[unit][deep_trim]
 }
 
 TEST_CASE("a deep trim copies when the work is over, not before", "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   const CUstream stream = bed.stream();
   sim::Kernel slow = writes(peak.alive[3], Peak::kBytes, 99);
@@ -103,16 +101,13 @@ TEST_CASE("a deep trim copies when the work is over, not before", "[unit][deep_t
   INFO(answer.text);
   REQUIRE(answer.done);
   REQUIRE(answer.sums.given != 0);
-  std::string seen;
-  bed.launch(stream, reads(peak.alive[3], Peak::kBytes, &seen));
-  sim::run_all();
-  CHECK(has_contents(seen, Peak::kBytes, 99));
+  CHECK(holds(bed, peak.alive[3], Peak::kBytes, 99, stream));
   CHECK(sim::faults().empty());
   peak.end();
 }
 
 TEST_CASE("a deep trim waits for its copies, and copies what is alive", "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(DeepTrim(*bed.allocator).go({}).sums.given != 0);
   CHECK(peak.whole());
@@ -120,7 +115,7 @@ TEST_CASE("a deep trim waits for its copies, and copies what is alive", "[unit][
 }
 
 TEST_CASE("a kernel that does not end keeps the pages whole", "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   const Bytes used = sim::used(0);
@@ -137,12 +132,10 @@ TEST_CASE("a kernel that does not end keeps the pages whole", "[unit][deep_trim]
 }
 
 TEST_CASE("pages that others know stay whole", "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
+  const ExportedBlock block = pin(bed, peak.alive[0]);
   BlockInfo info;
-  ExportedBlock block;
-  REQUIRE(bed.allocator->find(peak.alive[0], &info) == Ownership::Live);
-  REQUIRE(PeerProcesses(*bed.allocator).pin(peak.alive[0], info.buffer_id, &block));
   REQUIRE(bed.allocator->find(peak.alive[11], &info) == Ownership::Live);
   Sleep(*bed.allocator).keep_awake(info.base, info.buffer_id, true);
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
@@ -161,7 +154,7 @@ TEST_CASE("pages that others know stay whole", "[unit][deep_trim]") {
 }
 
 TEST_CASE("all pages of a context with SYNC_MEMOPS stay whole", "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
@@ -177,7 +170,7 @@ TEST_CASE("blocks are allocated and freed during a deep trim", "[unit][deep_trim
   static Bed* there = nullptr;
   static std::vector<Address> to_free;
   static Address fresh = 0;
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   Peak peak(bed);
   there = &bed;
   to_free.assign(peak.alive.begin() + 6, peak.alive.end());
@@ -208,7 +201,7 @@ TEST_CASE("an idle process that gets work meanwhile is cut no further", "[unit][
   static Bed* there = nullptr;
   static bool come = false;
   static std::thread* other = nullptr;
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   there = &bed;
   come = true;
@@ -236,7 +229,7 @@ TEST_CASE("an idle process that gets work meanwhile is cut no further", "[unit][
 
 TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
           "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   Sleep sleep(*bed.allocator);
@@ -267,15 +260,12 @@ TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
 
 TEST_CASE("another device's context reaches small pages as it did the large ones",
           "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const CUcontext first = bed.sim.context();
   const Peak peak(bed);
   const CUcontext second = make_context(1);
   bed.launch(nullptr);
-  auto* enable = reinterpret_cast<CUresult (*)(CUcontext, unsigned)>(
-      sim::resolve("cuCtxEnablePeerAccess"));
-  REQUIRE(enable(first, 0) == CUDA_SUCCESS);
-  bed.allocator->peer_access_enabled(first, second);
+  bed.enable_peer(second, first);
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.device = 0});
   INFO(answer.text);
   REQUIRE(answer.sums.given != 0);
@@ -284,33 +274,29 @@ TEST_CASE("another device's context reaches small pages as it did the large ones
 }
 
 TEST_CASE("a deep trim is refused where sleep is", "[unit][deep_trim]") {
-  Config config = Bed::vmm();
-  config.single_stream = false;
-  Bed bed(with_bytes(), config);
+  Bed bed(with_bytes(kDevice), {.backing = Backing::Vmm, .single_stream = false});
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   CHECK_FALSE(answer.done);
   CHECK(says(answer, "free:strict"));
 }
 
 TEST_CASE("what is free of a page that sleeps does not come back", "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   const Bytes trimmed = sim::used(0);
   REQUIRE(trimmed > 2 * peak.in_use());
   Sleep sleep(*bed.allocator);
-  const SleepAnswer answer = sleep.go({});
-  INFO(answer.text);
-  REQUIRE(answer.asleep);
+  const SleepAnswer answer = fall_asleep(sleep);
   CHECK(sim::used(0) == 0);
   CHECK(answer.sums.asleep < trimmed);
   CHECK(sleep.asleep_bytes(0) == answer.sums.asleep);
-  CHECK(static_cast<Bytes>(bed.stats().reserved_bytes[0].current) == answer.sums.asleep);
+  CHECK(bed.reserved() == answer.sums.asleep);
   CHECK(bed.allocator->validate());
   const Address fresh = bed.malloc(20_MiB);  // may lie where something did not come back
   CHECK(peak.whole());
   CHECK(sim::used(0) <= peak.in_use() / 3 * 6 + 20_MiB);
-  CHECK(static_cast<Bytes>(bed.stats().reserved_bytes[0].current) == sim::used(0));
+  CHECK(bed.reserved() == sim::used(0));
   std::string seen;
   bed.launch(nullptr, writes(fresh, 20_MiB, 5));
   bed.launch(nullptr, reads(fresh, 20_MiB, &seen));
@@ -325,14 +311,12 @@ TEST_CASE("what is free of a page that sleeps does not come back", "[unit][deep_
 
 TEST_CASE("a page that the driver keeps stays whole when the process sleeps",
           "[unit][deep_trim]") {
-  Bed bed(with_bytes());
+  Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   sim::fail_symbol("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
   Sleep sleep(*bed.allocator);
-  const SleepAnswer answer = sleep.go({});
-  INFO(answer.text);
-  REQUIRE(answer.asleep);
+  const SleepAnswer answer = fall_asleep(sleep);
   CHECK(answer.sums.refused != 0);
   CHECK(sim::used(0) == answer.sums.refused);
   CHECK(bed.allocator->validate());
@@ -352,7 +336,7 @@ TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit]
   Bytes given = 0;
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     CAPTURE(seed);
-    Bed bed(with_bytes());
+    Bed bed(with_bytes(kDevice));
     std::uint64_t state = seed;
     const auto draw = [&](std::uint64_t of) {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -360,10 +344,7 @@ TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit]
     };
     std::vector<Written> blocks;
     const auto read_back = [&](const Written& block) {
-      std::string seen;
-      bed.launch(nullptr, reads(block.at, block.bytes, &seen));
-      sim::run_all();
-      return has_contents(seen, block.bytes, block.value);
+      return holds(bed, block.at, block.bytes, block.value);
     };
     bed.free(bed.malloc(200_MiB));
     for (int step = 1; step <= 90; ++step) {
@@ -408,21 +389,9 @@ struct Full {
       i % 4 == 0 ? alive.push_back(blocks[i]) : bed.free(blocks[i]);
   }
 
-  static sim::Options device() {
-    sim::Options options;
-    options.device_memory = 80_GiB;
-    return options;
-  }
+  static sim::Options device() { return {.device_memory = kDevice}; }
 
-  static Config allowed() {
-    Config config = Bed::vmm();
-    config.deep_trim_after = 1;
-    return config;
-  }
-
-  [[nodiscard]] Status try_malloc(Bytes bytes, Address* out) const {
-    return bed.allocator->allocate(bed.sim.context(), bytes, out);
-  }
+  static Config allowed() { return {.backing = Backing::Vmm, .deep_trim_after = 1}; }
 
   static constexpr Bytes kBytes = 9_MiB;
 
@@ -439,7 +408,7 @@ TEST_CASE("pages are cut for a request only where deep trims are allowed",
   Bed bed(Full::device(), Bed::vmm());
   const Full full(bed);
   Address out = 0;
-  CHECK(full.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
 }
 
@@ -448,9 +417,9 @@ TEST_CASE("where memory has run out pages are cut for a request", "[unit][deep_t
   const Full full(bed);
   Address out = 0;
   // More than all that is free: nothing is cut in vain.
-  CHECK(full.try_malloc(70_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.try_malloc(70_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
-  REQUIRE(full.try_malloc(50_GiB, &out).ok());
+  REQUIRE(bed.try_malloc(50_GiB, &out).ok());
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") != 0);
   bed.launch(nullptr, {.accesses = {{out, 50_GiB, true}}});
   for (const Address block : full.alive)
@@ -466,12 +435,12 @@ TEST_CASE("a request waits a second at most for work that keeps pages whole",
   bed.launch(bed.stream(), {.needs_flag = 1});
   Address out = 0;
   const Nanoseconds before = sim::now();
-  CHECK(full.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(sim::now() - before < 2 * kSecond);
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
   CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);
   bed.launch(bed.stream(), {.sets_flag = 1});
   sim::run_all();
   CHECK_FALSE(sim::hung());
-  CHECK(full.try_malloc(50_GiB, &out).ok());
+  CHECK(bed.try_malloc(50_GiB, &out).ok());
 }

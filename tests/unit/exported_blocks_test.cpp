@@ -17,18 +17,6 @@ constexpr Bytes kBeside = 1_MiB + 256_KiB;
 constexpr Bytes kOther = 3_MiB;  // has room in kBytes, and is not taken for one of its size
 const sim::Options kLargeDevice{.device_memory = 64_GiB};
 
-ExportedBlock pin(Bed& bed, Address base) {
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(base, &info) == Ownership::Live);
-  ExportedBlock block;
-  REQUIRE(PeerProcesses(*bed.allocator).pin(base, info.buffer_id, &block));
-  return block;
-}
-
-std::int64_t reserved(Bed& bed) {
-  return bed.stats().reserved_bytes[0].current;
-}
-
 bool mapped(Address at) {
   return sim::translate(at, 1).at(0).memory == sim::Memory::Device;
 }
@@ -44,9 +32,7 @@ void look_again(Bed& bed) {
 }
 
 Config plain() {
-  Config config;
-  config.backing = Backing::Driver;
-  return config;
+  return {.backing = Backing::Driver};
 }
 
 }  // namespace
@@ -57,7 +43,7 @@ TEST_CASE("the pages of a freed block leave, and its address serves a new block"
   const Address p = bed.malloc(16_MiB);
   const ExportedBlock first = pin(bed, p);
   bed.free(p);
-  CHECK(reserved(bed) == 0);
+  CHECK(bed.reserved() == 0);
   CHECK_FALSE(mapped(p));
   CHECK_FALSE(bed.allocator->free(p).has_value());
   std::set<Address> addresses;
@@ -68,7 +54,7 @@ TEST_CASE("the pages of a freed block leave, and its address serves a new block"
     CHECK(each.buffer_id != first.buffer_id);
     CHECK(each.pages.size() == 1);
     bed.free(q);
-    CHECK(reserved(bed) == 0);
+    CHECK(bed.reserved() == 0);
   }
   CHECK(addresses.size() <= 2);
   PeerProcesses(*bed.allocator).unpin(first);
@@ -79,7 +65,7 @@ TEST_CASE("a block that nobody has open is kept as any other", "[unit][exported_
   const Address p = bed.malloc(16_MiB);
   PeerProcesses(*bed.allocator).unpin(pin(bed, p));
   bed.free(p);
-  CHECK(reserved(bed) == 16 << 20);
+  CHECK(bed.reserved() == 16_MiB);
   const Address q = bed.malloc(16_MiB);  // on pages of its own
   PeerProcesses(*bed.allocator).unpin(pin(bed, q));
   const auto memory = physical(q);
@@ -187,7 +173,7 @@ TEST_CASE("two blocks that others have open share a page", "[unit][exported_bloc
   bed.free(beside);
   CHECK_FALSE(mapped(p));
   PeerProcesses(*bed.allocator).unpin(block);
-  CHECK(reserved(bed) == 0);
+  CHECK(bed.reserved() == 0);
 }
 
 TEST_CASE("blocks of the size of an exported one get pages of their own",
@@ -201,11 +187,11 @@ TEST_CASE("blocks of the size of an exported one get pages of their own",
     CHECK(p % 2_MiB == 0);
     const ExportedBlock block = pin(bed, p);
     CHECK(block.pages.size() == 1);
-    const auto before = reserved(bed);
-    const auto own = static_cast<std::int64_t>(block.pages.front().size);
-    CHECK(own < static_cast<std::int64_t>(bytes + 2_MiB));
+    const auto before = bed.reserved();
+    const Bytes own = block.pages.front().size;
+    CHECK(own < bytes + 2_MiB);
     bed.free(p);
-    CHECK(reserved(bed) == before - own);
+    CHECK(bed.reserved() == before - own);
     bed.free(q);  // nobody has it open
     CHECK(bed.malloc(bytes) == q);
   }
@@ -226,7 +212,7 @@ TEST_CASE("blocks of any size come and go while others keep what they have open"
     bed.free(live.front());
     live.erase(live.begin());
   }
-  CHECK(reserved(bed) < 500 << 20);
+  CHECK(bed.reserved() < 500 << 20);
 }
 
 TEST_CASE("small blocks serve again at once, as in the driver", "[unit][exported_blocks]") {
@@ -238,7 +224,7 @@ TEST_CASE("small blocks serve again at once, as in the driver", "[unit][exported
       pin(bed, p);
       bed.free(p);
     }
-    CHECK(reserved(bed) <= 6 << 20);
+    CHECK(bed.reserved() <= 6 << 20);
     bed.free(keep);
   }
 }
@@ -275,7 +261,7 @@ TEST_CASE("a context's query counts what is to leave", "[unit][exported_blocks]"
   sim::run_all();
   CHECK(bed.allocator->reclaimable(0) == 16_MiB);
   bed.allocator->empty_all_caches();
-  CHECK(reserved(bed) == 0);
+  CHECK(bed.reserved() == 0);
 }
 
 TEST_CASE("pages stay while they are handed over", "[unit][exported_blocks]") {
@@ -327,7 +313,7 @@ TEST_CASE("closing a block of before is not closing the one that has its address
   PeerProcesses(*bed.allocator).unpin(old);
   PeerProcesses(*bed.allocator).unpin(now);
   bed.free(again);
-  CHECK(reserved(bed) == 0);
+  CHECK(bed.reserved() == 0);
 }
 
 TEST_CASE("only a block with a handle is offered", "[unit][exported_blocks]") {

@@ -11,16 +11,6 @@ namespace {
 
 constexpr Bytes kBytes = 64_MiB;  // more than is had beside what is in use
 
-std::uint64_t records() {
-  return sim::count("cuCtxRecordEvent") + sim::count("cuEventRecord");
-}
-
-Config no_run_ahead() {
-  Config config = Bed::vmm();
-  config.run_ahead_percent = 0;
-  return config;
-}
-
 // Work of another thread on the stream.
 void launch_elsewhere(Bed& bed, CUstream stream) {
   std::thread([&] {
@@ -30,22 +20,12 @@ void launch_elsewhere(Bed& bed, CUstream stream) {
   }).join();
 }
 
-void launch_on_legacy(Bed& bed, sim::Kernel kernel) {
-  Submission submission(
-      *bed.allocator, CU_STREAM_LEGACY, NullStream::Legacy, SubmissionKind::Hidden);
-  const CUresult result = sim::launch(CU_STREAM_LEGACY, std::move(kernel));
-  submission.done(result);
-  REQUIRE(result == CUDA_SUCCESS);
-}
-
 }  // namespace
 
 TEST_CASE("the free of a block that nobody can have used records nothing",
           "[unit][fewer_records]") {
   for (const Bytes bytes : {Bytes{512}, 8_MiB}) {
-    Config config = Bed::vmm();
-    config.slabs_after = 0;
-    Bed bed({}, config);
+    Bed bed({}, {.backing = Backing::Vmm, .slabs_after = 0});
     const CUstream s = bed.stream();
     const CUstream t = bed.stream();
     bed.free(bed.malloc(bytes));
@@ -67,7 +47,7 @@ TEST_CASE("the free of a block that nobody can have used records nothing",
 
 TEST_CASE("a block that nobody has used still waits for its owner before",
           "[unit][fewer_records]") {
-  Bed bed({}, no_run_ahead());
+  Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   bed.launch(t);
@@ -83,17 +63,12 @@ TEST_CASE("a block that nobody has used still waits for its owner before",
   CHECK(records() == before);
   REQUIRE(bed.malloc(kBytes) == p);
   bed.launch(t, {.accesses = {{p, kBytes, true}}});
-  const auto second = sim::last_op(t);
-  sim::run_all();
-  CHECK_FALSE(sim::complete(second));
-  sim::release(s);
-  sim::run_all();
-  CHECK(sim::complete(second));
+  check_runs_behind(s, sim::last_op(t));
 }
 
 TEST_CASE("a block that was used has a fence, whoever used it", "[unit][fewer_records]") {
   for (const Bytes bytes : {Bytes{512}, kBytes}) {
-    Bed bed({}, no_run_ahead());
+    Bed bed({}, Bed::without_run_ahead());
     const CUstream s = bed.stream();
     const CUstream t = bed.stream();
     bed.launch(t);
@@ -116,19 +91,12 @@ TEST_CASE("a block that was used has a fence, whoever used it", "[unit][fewer_re
 // Such a kernel gets the block without a submission. With the other values of free: the free
 // waits for that kernel.
 TEST_CASE("with free:never an unused block's free has a fence", "[unit][fewer_records]") {
-  Config config = Bed::vmm();
-  config.free_mode = FreeMode::Never;
-  Bed bed({}, config);
+  Bed bed({}, {.backing = Backing::Vmm, .free_mode = FreeMode::Never});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   bed.free(bed.malloc(8_MiB));
   bed.launch(t);
-  {
-    Submission submission(*bed.allocator, s, NullStream::Legacy, SubmissionKind::ReachesHost);
-    const CUresult result = sim::launch(s, {});
-    submission.done(result);
-    REQUIRE(result == CUDA_SUCCESS);
-  }
+  bed.launch(s, {}, SubmissionKind::ReachesHost);
   const auto before = records();
   bed.free(bed.malloc(8_MiB));
   CHECK(records() == before + 1);
@@ -136,7 +104,7 @@ TEST_CASE("with free:never an unused block's free has a fence", "[unit][fewer_re
 
 TEST_CASE("a free on a stream that has done nothing since needs no new event",
           "[unit][fewer_records]") {
-  Bed bed({}, no_run_ahead());
+  Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   const Address p = bed.malloc_on(s, kBytes);
@@ -170,7 +138,7 @@ TEST_CASE("a free on a stream comes after what was submitted there since the las
           "[unit][fewer_records]") {
   // On the stream itself, or on the legacy stream, which a blocking stream comes after.
   for (const bool legacy : {false, true}) {
-    Bed bed({}, no_run_ahead());
+    Bed bed({}, Bed::without_run_ahead());
     const CUstream s = bed.stream(CU_STREAM_DEFAULT);
     const CUstream t = bed.stream();
     const Address p = bed.malloc_on(s, kBytes);
@@ -179,20 +147,14 @@ TEST_CASE("a free on a stream comes after what was submitted there since the las
     bed.launch(s, {.accesses = {{p, kBytes, true}, {q, 2 * kBytes, true}}});
     bed.free_on(s, p);
     const CUstream works = legacy ? CU_STREAM_LEGACY : s;
-    legacy ? launch_on_legacy(bed, {.accesses = {{q, 2 * kBytes, true}}})
-           : bed.launch(s, {.accesses = {{q, 2 * kBytes, true}}});
+    bed.launch(works, {.accesses = {{q, 2 * kBytes, true}}});
     sim::hold(works);
     launch_elsewhere(bed, t);
     bed.free_on(s, q);
     const Address taken = bed.malloc_on(t, 2 * kBytes);
     REQUIRE((taken + 2 * kBytes > q && taken < q + 2 * kBytes));
     bed.launch(t, {.accesses = {{taken, 2 * kBytes, true}}});
-    const auto second = sim::last_op(t);
-    sim::run_all();
-    CHECK_FALSE(sim::complete(second));
-    sim::release(works);
-    sim::run_all();
-    CHECK(sim::complete(second));
+    check_runs_behind(works, sim::last_op(t));
   }
 }
 

@@ -44,7 +44,7 @@ void submit(Bed& bed, CUstream stream, const Work& work) {
 // In a thread of its own, which has the same context.
 void elsewhere(Bed& bed, const std::function<void()>& work) {
   std::thread([&] {
-    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    use(bed.sim.context());
     work();
   }).join();
 }
@@ -53,7 +53,7 @@ void elsewhere(Bed& bed, const std::function<void()>& work) {
 bool is_free(Bed& bed, Address p) {
   sim::run_all();
   std::vector<Address> had;
-  const auto reserved = static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
+  const auto reserved = bed.reserved();
   for (Bytes i = 0; i <= reserved / kBytes; ++i)
     had.push_back(bed.malloc(kBytes));
   for (const Address each : had)
@@ -214,12 +214,9 @@ TEST_CASE("a free that waits elsewhere waits for a graph that is launched and go
   bed.launch(abroad);
   sim::hold(abroad);
   bed.free_on(abroad, p);
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  use(bed.sim.context());
   sim::hold(s);
-  {
-    Submission submission(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Graph);
-    submission.done(cuGraphLaunch(exec, s));
-  }
+  bed.launch_graph(s, exec);
   destroy(bed, cuGraphDestroy, graph);
   destroy(bed, cuGraphExecDestroy, exec);
   sim::release(abroad);

@@ -26,8 +26,6 @@ struct Green : Bed {
     here = stream();
   }
 
-  static void use(CUcontext context) { REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS); }
-
   // Freed under a kernel that still runs, and handed out again.
   Address owed_block() {
     use(primary);
@@ -57,14 +55,14 @@ TEST_CASE("a kernel on a green stream comes after the former owner's", "[unit][g
   for (const bool named : {true, false}) {
     Green bed;
     const Address p = bed.owed_block();
-    Green::use(green);
+    use(green);
     const CUstream stream = named ? bed.there : bed.legacy_there;
     bed.launch(stream, {.accesses = {{p, kBytes, true}}});
     const auto second = sim::last_op(stream);
     sim::run_all();
     CHECK_FALSE(sim::complete(second));
     CHECK(sim::count("cuStreamWaitEvent") == 1);
-    Green::use(primary);
+    use(primary);
     sim::release(bed.here);
     sim::run_all();
     CHECK(sim::complete(second));
@@ -74,21 +72,20 @@ TEST_CASE("a kernel on a green stream comes after the former owner's", "[unit][g
 TEST_CASE("a green context's legacy stream pays apart from its primary's", "[unit][green]") {
   Green bed;
   const Address p = bed.owed_block();
-  Green::use(primary);
+  use(primary);
   bed.launch(CU_STREAM_LEGACY, {.accesses = {{p, kBytes, false}}});
   CHECK(sim::count("cuStreamWaitEvent") == 1);
-  Green::use(green);
+  use(green);
   bed.launch(CU_STREAM_LEGACY, {.accesses = {{p, kBytes, false}}});
   CHECK(sim::count("cuStreamWaitEvent") == 2);
-  Green::use(primary);
+  use(primary);
   sim::release(bed.here);
 }
 
 TEST_CASE("memory had with a green context current is the primary's", "[unit][green]") {
   Green bed;
-  Green::use(green);
-  Address p = 0;
-  REQUIRE(bed.allocator->allocate(green, kBytes, &p).ok());
+  use(green);
+  const Address p = bed.malloc_in(green, kBytes);
   BlockInfo info;
   REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
   CHECK(info.context == primary);
@@ -97,7 +94,7 @@ TEST_CASE("memory had with a green context current is the primary's", "[unit][gr
   bed.free_on(bed.there, p);
   CHECK_FALSE(sim::complete(sim::last_op(bed.there)));
   CHECK(bed.malloc_on(bed.there, kBytes) == p);
-  Green::use(primary);
+  use(primary);
   bed.end();
   CHECK(bed.allocator->find(p, &info) == Ownership::Live);
 }
@@ -119,7 +116,7 @@ TEST_CASE("a free in another thread leaves a capture on a green stream valid",
   bed.launch(bed.here, {.accesses = {{p, kBytes, true}}});
   begin_capture(bed, bed.there, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   std::thread([&] {
-    Green::use(primary);
+    use(primary);
     bed.free(p);
   }).join();
   CUgraph graph = end_capture(bed, bed.there);
@@ -135,7 +132,7 @@ TEST_CASE("memory of a green stream's kernel is had again behind it, after its c
   const sim::OpId kernel = sim::last_op(bed.there);
   bed.end();
   CHECK_FALSE(sim::complete(kernel));
-  Green::use(primary);
+  use(primary);
   bed.free(p);
   bed.launch(bed.here, {.accesses = {{bed.malloc(kBytes), kBytes, true}}});
   sim::run_all();
@@ -145,11 +142,9 @@ TEST_CASE("memory of a green stream's kernel is had again behind it, after its c
 TEST_CASE("a green context's end does not wait for its primary context", "[unit][green]") {
   Green bed;
   (void)bed.malloc(kBytes);
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(bed.made.context, kBytes, &q).ok());  // so that it is known
-  const CUcontext second = make_context();
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
-  Green::use(primary);
+  bed.malloc_in(bed.made.context, kBytes);  // so that it is known
+  bed.malloc_in(make_context(), kBytes);
+  use(primary);
   bed.launch(bed.here);
   const sim::OpId kernel = sim::last_op(bed.here);
   bed.end();

@@ -42,8 +42,7 @@ TEST_CASE("work on any stream comes after the fill", "[unit][guard_fill]") {
     const Address p = bed.malloc(1000);
     if (late) sim::run(1);
     GuardedMemory(*bed.allocator).order_fills(stream);
-    REQUIRE(entry<CUresult (*)(CUdeviceptr, unsigned char, std::size_t, CUstream)>(
-                "cuMemsetD8Async")(p, 7, 1000, stream) == CUDA_SUCCESS);
+    REQUIRE(cuMemsetD8Async(p, 7, 1000, stream) == CUDA_SUCCESS);
     CHECK_FALSE(sim::complete(sim::last_op(stream)));
     sim::run_all();
     CHECK(count_of(p, 1000, 7) == 1000);

@@ -18,13 +18,7 @@ namespace {
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
 Config with(Backing backing) {
-  Config config;
-  config.backing = backing;
-  return config;
-}
-
-std::int64_t reserved(Bed& bed) {
-  return bed.stats().reserved_bytes[0].current;
+  return {.backing = backing};
 }
 
 // As the service's thread does it, without a context: again and again while more is due. The
@@ -57,16 +51,16 @@ TEST_CASE("the service returns memory that idles, all of it at once", "[unit][id
     const Address p = bed.malloc(bytes);
     bed.free(p);
   }
-  const std::int64_t all = reserved(bed);
+  const Bytes all = bed.reserved();
   pass(100);
   CHECK(look(bed) == 10 * kSecond);
-  CHECK(reserved(bed) == all);
+  CHECK(bed.reserved() == all);
   pass(9);
   look(bed);
-  CHECK(reserved(bed) == all);  // not before its time
+  CHECK(bed.reserved() == all);  // not before its time
   pass(2);
   look(bed);
-  CHECK(reserved(bed) <= static_cast<std::int64_t>(66_MiB));
+  CHECK(bed.reserved() <= 66_MiB);
   CHECK(sim::count("cuCtxSynchronize") == 0);
   CHECK(sim::count("cuCtxCreate_v2") == 0);
   bed.free(kept);
@@ -81,7 +75,7 @@ TEST_CASE("nothing is due where nothing is held", "[unit][idle_memory]") {
     pass(11);
     look(bed);
   }
-  CHECK(reserved(bed) == 0);
+  CHECK(bed.reserved() == 0);
   const auto calls = sim::count("cuCtxPushCurrent_v2");
   pass(11);
   CHECK(IdleMemory(*bed.allocator).give_back() == kNever);
@@ -113,7 +107,7 @@ TEST_CASE("the rest of a range returns while a part of it is in use again and ag
     look(bed);
     bed.free(bed.malloc(4_MiB));
   }
-  CHECK(reserved(bed) <= static_cast<std::int64_t>(64_MiB));
+  CHECK(bed.reserved() <= 64_MiB);
 }
 
 TEST_CASE("the service leaves a capture alone", "[unit][idle_memory]") {
@@ -125,9 +119,9 @@ TEST_CASE("the service leaves a capture alone", "[unit][idle_memory]") {
   pass(11);
   const CUstream s = bed.stream();
   begin_capture(bed, s, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  const std::int64_t all = reserved(bed);
+  const Bytes all = bed.reserved();
   CHECK(look(bed) == kSecond);
-  CHECK(reserved(bed) == all);
+  CHECK(bed.reserved() == all);
   bool ran = false;
   std::thread([&] {
     CHECK_FALSE(IdleMemory(*bed.allocator).while_still([&] { ran = true; }));
@@ -137,7 +131,7 @@ TEST_CASE("the service leaves a capture alone", "[unit][idle_memory]") {
   CHECK(graph != nullptr);
   pass(1);
   look(bed);
-  CHECK(reserved(bed) == 0);
+  CHECK(bed.reserved() == 0);
 }
 
 TEST_CASE("plain memory returns while nothing runs", "[unit][idle_memory]") {
@@ -150,14 +144,14 @@ TEST_CASE("plain memory returns while nothing runs", "[unit][idle_memory]") {
   pass(11);
   look(bed);
   CHECK(sim::count("cuMemFree_v2") == 0);
-  CHECK(reserved(bed) != 0);
+  CHECK(bed.reserved() != 0);
   sim::run_all();
   for (int i = 0; i < 2; ++i) {
     pass(11);
     look(bed);
   }
   CHECK(sim::count("cuMemFree_v2") == 1);
-  CHECK(reserved(bed) == 0);
+  CHECK(bed.reserved() == 0);
 }
 
 TEST_CASE("a process that sleeps is left alone", "[unit][idle_memory]") {
@@ -185,7 +179,7 @@ TEST_CASE("no work begins while the service makes calls that wait for the device
   std::thread program;
   REQUIRE(IdleMemory(*bed.allocator).while_still([&] {
     program = std::thread([&] {
-      REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+      use(bed.sim.context());
       bed.launch(s);
       began.store(true);
     });

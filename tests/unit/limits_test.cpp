@@ -12,14 +12,6 @@ namespace {
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
-std::int64_t reserved(Bed& bed) {
-  return bed.stats().reserved_bytes[0].current;
-}
-
-Status try_malloc(Bed& bed, Bytes bytes, Address* out) {
-  return bed.allocator->allocate(bed.sim.context(), bytes, out);
-}
-
 Config with(Bytes limit, Backing backing = Backing::Vmm) {
   Config config;
   config.backing = backing;
@@ -51,13 +43,13 @@ TEST_CASE("a limit holds, whatever backs the memory", "[unit][limits]") {
     Bed bed({}, with(256_MiB, backing));
     const Address a = bed.malloc(128_MiB);
     Address b = 0;
-    REQUIRE(try_malloc(bed, 160_MiB, &b).code() == CUDA_ERROR_OUT_OF_MEMORY);
-    REQUIRE(reserved(bed) <= static_cast<std::int64_t>(256_MiB));
+    REQUIRE(bed.try_malloc(160_MiB, &b).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE(bed.reserved() <= 256_MiB);
     REQUIRE(std::strstr(last_error(), "limit 256 MiB") != nullptr);
     REQUIRE(bed.stats().num_ooms == 1);
     bed.free(a);
     // What is cached gives way.
-    REQUIRE(try_malloc(bed, 200_MiB, &b).ok());
+    REQUIRE(bed.try_malloc(200_MiB, &b).ok());
     REQUIRE(bed.allocator->limits().budget(0).room_with(bed.allocator->reclaimable(0)) <=
             56_MiB);
     bed.allocator->limits().budget(0).set_limit(~0ULL);
@@ -81,13 +73,13 @@ TEST_CASE("trim gives back about as much as was asked for", "[unit][limits]") {
     blocks.push_back(bed.malloc(32_MiB));
   for (const Address p : blocks)
     bed.free(p);
-  const auto before = reserved(bed);
+  const auto before = bed.reserved();
   REQUIRE(bed.allocator->trim(0, 100_MiB).ok());
-  const auto given = before - reserved(bed);
-  REQUIRE(given >= static_cast<std::int64_t>(100_MiB));
-  REQUIRE(given <= static_cast<std::int64_t>(132_MiB));
+  const auto given = before - bed.reserved();
+  REQUIRE(given >= 100_MiB);
+  REQUIRE(given <= 132_MiB);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
-  REQUIRE(reserved(bed) == 0);
+  REQUIRE(bed.reserved() == 0);
 }
 
 TEST_CASE("the memory of one stream is trimmed alone", "[unit][limits]") {
@@ -99,24 +91,24 @@ TEST_CASE("the memory of one stream is trimmed alone", "[unit][limits]") {
   bed.free_on(s, a);
   bed.free_on(t, b);
   REQUIRE(bed.allocator->trim_stream(s, NullStream::Legacy).ok());
-  REQUIRE(reserved(bed) == static_cast<std::int64_t>(96_MiB));
+  REQUIRE(bed.reserved() == 96_MiB);
 }
 
 TEST_CASE("memory that idles goes back by itself, memory in use never", "[unit][limits]") {
   Bed bed;
   const Address kept = bed.malloc(64_MiB);
   bed.free(bed.malloc(512_MiB));
-  const auto all = reserved(bed);
+  const auto all = bed.reserved();
   for (int i = 0; i < 3; ++i) {
     sim::advance_clock(2 * kSecond);  // less than decay:10
     bed.free(bed.malloc(2_MiB));
   }
-  REQUIRE(reserved(bed) >= all);
+  REQUIRE(bed.reserved() >= all);
   for (int i = 0; i < 4; ++i) {
     sim::advance_clock(11 * kSecond);
     (void)bed.malloc(1_KiB);
   }
-  REQUIRE(reserved(bed) < static_cast<std::int64_t>(128_MiB));
+  REQUIRE(bed.reserved() < 128_MiB);
   REQUIRE(sim::count("cuCtxSynchronize") == 0);
   bed.free(kept);
 }
@@ -143,7 +135,7 @@ TEST_CASE("rung 1: what has passed meanwhile is found", "[unit][limits]") {
   bed.free(p);
   sim::run_all();
   Address q = 0;
-  REQUIRE(try_malloc(bed, 120_MiB, &q).ok());
+  REQUIRE(bed.try_malloc(120_MiB, &q).ok());
   REQUIRE(q == p);
 }
 
@@ -159,7 +151,7 @@ TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free"
   bed.free(p);
   bed.free(q);
   Address r = 0;
-  REQUIRE(try_malloc(bed, 3_GiB, &r).ok());
+  REQUIRE(bed.try_malloc(3_GiB, &r).ok());
   REQUIRE(bed.stats().num_alloc_retries >= 1);
   REQUIRE(bed.stats().num_ooms == 0);
 }
@@ -184,14 +176,14 @@ TEST_CASE("the last rung: the program's own hooks, then an error that says why",
   Hook hook{&bed, bed.malloc(100_MiB)};
   bed.allocator->limits().add_oom_hook(Hook::call, &hook);
   Address p = 0;
-  REQUIRE(try_malloc(bed, 100_MiB, &p).ok());
+  REQUIRE(bed.try_malloc(100_MiB, &p).ok());
   REQUIRE(hook.calls == 1);
   Address q = 0;
-  REQUIRE(try_malloc(bed, 100_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(bed.try_malloc(100_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
   REQUIRE(hook.calls == 2);
   REQUIRE(std::strstr(last_error(), "in use") != nullptr);
   REQUIRE(bed.allocator->limits().remove_oom_hook(Hook::call, &hook));
   REQUIRE_FALSE(bed.allocator->limits().remove_oom_hook(Hook::call, &hook));
-  REQUIRE_FALSE(try_malloc(bed, 100_MiB, &q).ok());
+  REQUIRE_FALSE(bed.try_malloc(100_MiB, &q).ok());
   REQUIRE(hook.calls == 2);
 }

@@ -27,11 +27,7 @@ struct Rounds {
     first = held();
   }
 
-  static Config without_decay() {
-    Config config = Bed::vmm();
-    config.decay = 0;
-    return config;
-  }
+  static Config without_decay() { return {.backing = Backing::Vmm, .decay = 0}; }
 
   void go(int rounds, Nanoseconds each) {
     for (int i = 0; i < rounds; ++i) {
@@ -45,7 +41,7 @@ struct Rounds {
     }
   }
 
-  Bytes held() { return static_cast<Bytes>(bed.stats().reserved_bytes[0].current); }
+  Bytes held() { return bed.reserved(); }
 
   std::int64_t moved() { return bed.stats().num_pages_moved; }
 

@@ -43,10 +43,10 @@ TEST_CASE("free pages are moved together before new ones are made", "[unit][move
   Scattered scattered(bed, kPiece, 16);
   scattered.free_gone();
   const auto made = sim::count("cuMemCreate");
-  const auto reserved = bed.stats().reserved_bytes[0].current;
+  const auto reserved = bed.reserved();
   const Address p = bed.malloc(8 * kPiece);
   REQUIRE(sim::count("cuMemCreate") == made);
-  REQUIRE(bed.stats().reserved_bytes[0].current == reserved);
+  REQUIRE(bed.reserved() == reserved);
   REQUIRE(bed.stats().num_pages_moved == 7);  // to where one free piece lies already
   REQUIRE(sim::translate(p, 8 * kPiece).size() >= 8);
   bed.launch(nullptr, {.accesses = {{p, 8 * kPiece, true}}});
@@ -126,7 +126,7 @@ TEST_CASE("moved pages go back to the driver, too", "[unit][moves]") {
       bed.free(kept);
   }
   bed.allocator->empty_all_caches();
-  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  REQUIRE(bed.reserved() == 0);
   REQUIRE(sim::live_handles() == 0);
   REQUIRE(sim::live_mappings() == 0);
 }
@@ -147,7 +147,7 @@ TEST_CASE("a page stays while its old address is mapped", "[unit][moves]") {
   REQUIRE(released == 0);
   bed.allocator->empty_all_caches();
   bed.allocator->empty_all_caches();
-  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  REQUIRE(bed.reserved() == 0);
   REQUIRE(sim::live_handles() == 0);
   REQUIRE(sim::live_mappings() == 0);
 }
@@ -155,7 +155,6 @@ TEST_CASE("a page stays while its old address is mapped", "[unit][moves]") {
 TEST_CASE("memory stranded on idle and destroyed streams is used before pages are made",
           "[unit][moves]") {
   Bed bed({.device_memory = kMemory});
-  auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));
   std::vector<CUstream> streams;
   std::vector<Address> blocks;
   for (int i = 0; i < 4; ++i) {
@@ -166,8 +165,7 @@ TEST_CASE("memory stranded on idle and destroyed streams is used before pages ar
   for (std::size_t i = 0; i < 4; ++i)
     bed.free_on(streams[i], blocks[i]);
   sim::run_all();
-  bed.allocator->stream_destroyed(streams[3]);
-  REQUIRE(destroy(streams[3]) == CUDA_SUCCESS);
+  bed.end_stream(streams[3]);
   const auto made = sim::count("cuMemCreate");
   const CUstream t = bed.stream();
   for (int i = 0; i < 4; ++i) {
@@ -228,13 +226,13 @@ TEST_CASE("after a trim moving is tried again", "[unit][moves]") {
   Bed bed;
   const auto cycle = [&] { fight_for_a_page(bed); };
   REQUIRE(late_calls(cycle) == 0);
-  const auto held = bed.stats().reserved_bytes[0].current;
+  const auto held = bed.reserved();
   REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   const auto moved = bed.stats().num_pages_moved;
   for (int i = 0; i < 3; ++i)
     cycle();
   REQUIRE(bed.stats().num_pages_moved >= moved + 3);
-  REQUIRE(bed.stats().reserved_bytes[0].current < held);
+  REQUIRE(bed.reserved() < held);
 }
 
 TEST_CASE("moving for a size pays off after some moves, soon after each other",
@@ -301,9 +299,9 @@ TEST_CASE("a program that has settled gets slabs only when they pay", "[unit][mo
   Bed bed;
   (void)bed.malloc(1_KiB);
   turns(bed, 1000);
-  REQUIRE(bed.stats().reserved_bytes[0].current == static_cast<std::int64_t>(2_MiB));
+  REQUIRE(bed.reserved() == 2_MiB);
   turns(bed, 4000);
-  REQUIRE(bed.stats().reserved_bytes[0].current > static_cast<std::int64_t>(2_MiB));
+  REQUIRE(bed.reserved() > 2_MiB);
 }
 
 TEST_CASE("memory that is made while less is in use than before unsettles nothing",

@@ -9,10 +9,6 @@ using namespace custash;
 
 namespace {
 
-Bytes reserved(Bed& bed) {
-  return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
-}
-
 bool fits(Bed& bed, Bytes bytes) {
   Address p = 0;
   return bed.allocator->allocate(bed.sim.context(), bytes, &p).ok();
@@ -22,13 +18,11 @@ bool fits(Bed& bed, Bytes bytes) {
 
 TEST_CASE("small blocks of all sizes share pages", "[unit][nearly_full]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
-    Config config;
-    config.backing = backing;
-    Bed bed({.device_memory = 64_MiB}, config);
+    Bed bed({.device_memory = 64_MiB}, {.backing = backing});
     std::vector<Address> blocks;
     for (Bytes bytes = 1; bytes < 600_KiB; bytes *= 2)
       blocks.push_back(bed.malloc(bytes));
-    REQUIRE(reserved(bed) == 2_MiB);
+    REQUIRE(bed.reserved() == 2_MiB);
     for (const Address p : blocks) {
       REQUIRE(p % 512 == 0);
       bed.launch(nullptr, {.accesses = {{p, 1, true}}});
@@ -46,9 +40,7 @@ TEST_CASE("small blocks of all sizes share pages", "[unit][nearly_full]") {
 TEST_CASE("small blocks stay in the page that was used first, and an empty page is free",
           "[unit][nearly_full]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
-    Config config;
-    config.backing = backing;
-    Bed bed({.device_memory = 6_MiB}, config);
+    Bed bed({.device_memory = 6_MiB}, {.backing = backing});
     const Address a = bed.malloc(1_MiB);
     const Address b = bed.malloc(1_MiB);
     const Address c = bed.malloc(1_MiB);
@@ -108,7 +100,7 @@ TEST_CASE("the last page of a device can be had", "[unit][nearly_full]") {
   std::vector<Address> blocks;
   for (int i = 0; i < 16; ++i)
     blocks.push_back(bed.malloc(3_MiB + 1));
-  REQUIRE(reserved(bed) == 64_MiB);
+  REQUIRE(bed.reserved() == 64_MiB);
   for (std::size_t i = 0; i < blocks.size(); i += 2)
     bed.free(blocks[i]);
   REQUIRE(fits(bed, 32_MiB));  // of pages from eight places

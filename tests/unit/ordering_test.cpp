@@ -9,14 +9,6 @@ namespace {
 
 constexpr Bytes kBytes = 8_MiB;
 
-std::uint64_t waits() {
-  return sim::count("cuCtxWaitEvent") + sim::count("cuStreamWaitEvent");
-}
-
-std::uint64_t records() {
-  return sim::count("cuCtxRecordEvent");
-}
-
 }  // namespace
 
 TEST_CASE("a free does not wait for a running kernel", "[unit][ordering]") {
@@ -110,13 +102,8 @@ TEST_CASE("work on the second stream runs only after the first owner's", "[unit]
   bed.free(p);
   REQUIRE(bed.malloc(kBytes) == p);
   bed.launch(t, {.accesses = {{p, kBytes, true}}});
-  const auto second = sim::last_op(t);
-  sim::run_all();
-  REQUIRE_FALSE(sim::complete(second));
-  sim::release(s);
-  sim::run_all();
+  check_runs_behind(s, sim::last_op(t));
   REQUIRE(sim::complete(first));
-  REQUIRE(sim::complete(second));
 }
 
 TEST_CASE("without a hand-out there is no debt", "[unit][ordering]") {
@@ -157,9 +144,7 @@ TEST_CASE("a stream is alone again when the other streams fall idle", "[unit][or
 
 TEST_CASE("with several streams a passed block is preferred, then new memory, then debt",
           "[unit][ordering]") {
-  Config config = Bed::vmm();
-  config.run_ahead_percent = 0;
-  Bed bed({}, config);
+  Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   const Bytes big = 64_MiB;  // above the floor below which new memory is always taken
@@ -200,9 +185,7 @@ TEST_CASE("a free waits for a copy to the host, and only for that", "[unit][orde
 
 TEST_CASE("results that no free asks for get no event, and the next free waits for all work",
           "[unit][ordering]") {
-  Config config = Bed::vmm();
-  config.unasked_results = 3;
-  Bed bed({}, config);
+  Bed bed({}, {.backing = Backing::Vmm, .unasked_results = 3});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   std::vector<char> host(64);
@@ -232,9 +215,7 @@ TEST_CASE("results that no free asks for get no event, and the next free waits f
 TEST_CASE("free:never does not wait, free:strict waits for everything, free:copies as auto",
           "[unit][ordering]") {
   for (const FreeMode mode : {FreeMode::Copies, FreeMode::Never, FreeMode::Strict}) {
-    Config config = Bed::vmm();
-    config.free_mode = mode;
-    Bed bed({}, config);
+    Bed bed({}, {.backing = Backing::Vmm, .free_mode = mode});
     const CUstream s = bed.stream();
     std::vector<char> host(64);
     const Address p = bed.malloc(kBytes);
@@ -256,19 +237,11 @@ TEST_CASE("without context events each stream is made to wait by itself", "[unit
   bed.free(p);
   REQUIRE(bed.malloc(kBytes) == p);
   bed.launch(t, {.accesses = {{p, kBytes, true}}});
-  const auto second = sim::last_op(t);
-  sim::run_all();
-  REQUIRE_FALSE(sim::complete(second));
-  sim::release(s);
-  sim::run_all();
-  REQUIRE(sim::complete(second));
+  check_runs_behind(s, sim::last_op(t));
 }
 
 TEST_CASE("single_stream:off pays at the allocation", "[unit][ordering]") {
-  Config config = Bed::vmm();
-  config.single_stream = false;
-  config.run_ahead_percent = 0;
-  Bed bed({}, config);
+  Bed bed({}, {.backing = Backing::Vmm, .single_stream = false, .run_ahead_percent = 0});
   const CUstream s = bed.stream();
   const Bytes big = 64_MiB;
   const Address p = bed.malloc(big);
@@ -280,9 +253,7 @@ TEST_CASE("single_stream:off pays at the allocation", "[unit][ordering]") {
 
 TEST_CASE("memory freed on a stream is that stream's at once and another's behind an event",
           "[unit][ordering]") {
-  Config config = Bed::vmm();
-  config.run_ahead_percent = 0;
-  Bed bed({}, config);
+  Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   const Bytes big = 64_MiB;
@@ -295,12 +266,7 @@ TEST_CASE("memory freed on a stream is that stream's at once and another's behin
   sim::hold(s);
   REQUIRE(bed.malloc_on(t, big) == p);
   bed.launch(t, {.accesses = {{p, big, true}}});
-  const auto second = sim::last_op(t);
-  sim::run_all();
-  REQUIRE_FALSE(sim::complete(second));
-  sim::release(s);
-  sim::run_all();
-  REQUIRE(sim::complete(second));
+  check_runs_behind(s, sim::last_op(t));
 }
 
 TEST_CASE("a recorded stream keeps the block from its own stream until it has passed",
@@ -322,8 +288,7 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context();
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  bed.malloc_in(second, kBytes);
   const CUstream s = bed.stream();
   bed.launch(s, {.accesses = {{p, kBytes, false}}});
   const auto op = sim::last_op(s);
@@ -337,9 +302,8 @@ TEST_CASE("a context does not end before work of another that came before a free
   const Address p = bed.malloc(kBytes);
   const CUstream s = bed.stream();
   const CUcontext second = make_context();
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.malloc_in(second, kBytes);
+  use(bed.sim.context());
   bed.launch(s);
   const auto before_free = sim::last_op(s);
   bed.free(p);
@@ -356,8 +320,7 @@ TEST_CASE("a context does not end before its own work, which others would miss",
   Bed bed;
   (void)bed.malloc(kBytes);
   const CUcontext second = make_context();
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  bed.malloc_in(second, kBytes);
   bed.launch(nullptr);
   const auto its = sim::last_op(nullptr);
   REQUIRE_FALSE(sim::complete(its));
@@ -372,9 +335,8 @@ TEST_CASE("a free without a fence hides no later one from a context's end",
   const Address first = bed.malloc(kBytes);
   const Address later = bed.malloc(kBytes);
   const CUcontext second = make_context();
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.malloc_in(second, kBytes);
+  use(bed.sim.context());
   bed.launch(s);
   const auto before_first = sim::last_op(s);
   sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
@@ -399,9 +361,7 @@ TEST_CASE("a free without a fence hides no later one from a context's end",
 
 TEST_CASE("a free that the driver refuses frees nothing", "[unit][ordering]") {
   for (const CUresult code : {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_STREAM_CAPTURE_ISOLATION}) {
-    Config config = Bed::vmm();
-    config.free_mode = FreeMode::Strict;
-    Bed bed({}, config);
+    Bed bed({}, {.backing = Backing::Vmm, .free_mode = FreeMode::Strict});
     const Address p = bed.malloc(kBytes);
     sim::fail_symbol("cuCtxSynchronize", 1, code);
     CHECK(bed.allocator->free(p)->code() == code);
@@ -448,12 +408,10 @@ TEST_CASE("another device's memory is made ready for a batch that touches it",
   bed.launch(s);
   const CUcontext second = make_context(1);
   const CUstream there = bed.stream();
-  Address p = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &p).ok());
+  const Address p = bed.malloc_in(second, kBytes);
   bed.launch(there, {.accesses = {{p, kBytes, true}}});
   bed.free(p);
-  Address again = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &again).ok());
+  const Address again = bed.malloc_in(second, kBytes);
   REQUIRE(again == p);  // in debt
   const auto before = sim::count("cuMemSetAccess");
   const CUdeviceptr touched[] = {0, p, p + 4096, p};
@@ -468,14 +426,12 @@ TEST_CASE("another device's memory is made ready for a batch that touches it",
 TEST_CASE("the state of a destroyed stream is used again, but not before its work is over",
           "[unit][ordering]") {
   Bed bed;
-  auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));
   Address p = bed.malloc(kBytes);
   for (int i = 0; i < 50; ++i) {
     const CUstream s = bed.stream();
     bed.launch(s, {.accesses = {{p, kBytes, true}}});
     const auto op = sim::last_op(s);
-    bed.allocator->stream_destroyed(s);
-    REQUIRE(destroy(s) == CUDA_SUCCESS);
+    bed.end_stream(s);
     bed.free(p);
     const Address q = bed.malloc(kBytes);
     const CUstream t = bed.stream();

@@ -137,10 +137,10 @@ TEST_CASE("a thread without a context gives memory back", "[unit][peer_processes
   auto* set = reinterpret_cast<CUresult (*)(CUcontext)>(sim::resolve("cuCtxSetCurrent"));
   REQUIRE(set(nullptr) == CUDA_SUCCESS);
   PeerProcesses outside(*bed.allocator);
-  const auto held = bed.stats().reserved_bytes[0].current;
+  const auto held = bed.reserved();
   const Bytes given = outside.give_back(0, 2_MiB);
   CHECK(given >= 2_MiB);
-  CHECK(held - bed.stats().reserved_bytes[0].current == static_cast<std::int64_t>(given));
+  CHECK(held - bed.reserved() == given);
   CHECK(outside.give_back(1, ~Bytes{0}) == 0);
   REQUIRE(set(bed.sim.context()) == CUDA_SUCCESS);
   bed.free(kept);
@@ -188,10 +188,9 @@ TEST_CASE("an allocation waits for the work of processes that make room",
       {1, 0, {Room::Later}, -1, 0, true},
   };
   for (const Row& row : rows) {
-    Config config = Bed::vmm();
-    config.yield_after = row.yield_after;
-    config.patience = row.patience;
-    Bed bed({.device_memory = 256_MiB}, config);
+    Bed bed(
+        {.device_memory = 256_MiB},
+        {.backing = Backing::Vmm, .patience = row.patience, .yield_after = row.yield_after});
     PeerProcesses(*bed.allocator).set_neighbours({.yield = yield});
     bed.free(bed.malloc(1_MiB));
     given_up = driver_memory(150_MiB);

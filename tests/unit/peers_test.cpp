@@ -18,19 +18,14 @@ struct Peers : Bed {
     there = stream();
   }
 
-  void use(CUcontext context) { REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS); }
-
   void open() {
     use(sim.context());
-    REQUIRE(cuCtxEnablePeerAccess(theirs, 0) == CUDA_SUCCESS);
-    allocator->peer_access_enabled(theirs, sim.context());
+    enable_peer(sim.context(), theirs);
   }
 
   Address alloc_there() {
     use(theirs);
-    Address out = 0;
-    REQUIRE(allocator->allocate(theirs, kBytes, &out).ok());
-    return out;
+    return malloc_in(theirs, kBytes);
   }
 
   void launch_there(const sim::Kernel& kernel) {
@@ -74,7 +69,7 @@ TEST_CASE("a peer's kernel comes after the former owner's, whenever access was e
     CHECK(sim::count("cuStreamWaitEvent") == waits);  // once for each stream
     sim::run_all();
     CHECK_FALSE(sim::complete(second));
-    bed.use(bed.theirs);
+    use(bed.theirs);
     sim::release(bed.there);
     sim::run_all();
     CHECK(sim::complete(second));
@@ -84,9 +79,7 @@ TEST_CASE("a peer's kernel comes after the former owner's, whenever access was e
 
 TEST_CASE("where submissions go unseen enabling access waits for what is owed",
           "[unit][peers]") {
-  Config config = Bed::vmm();
-  config.single_stream = false;
-  Peers bed(config);
+  Peers bed({.backing = Backing::Vmm, .single_stream = false});
   const Address p = bed.alloc_there();
   bed.launch_there({.accesses = {{p, kBytes, true}}});
   const auto late = sim::last_op(bed.there);
@@ -99,9 +92,7 @@ TEST_CASE("where submissions go unseen enabling access waits for what is owed",
 
 TEST_CASE("with peers no more memory is held than without", "[unit][peers]") {
   for (const bool seen : {true, false}) {
-    Config config = Bed::vmm();
-    config.single_stream = seen;
-    Peers bed(config);
+    Peers bed({.backing = Backing::Vmm, .single_stream = seen});
     bed.open();
     for (int i = 0; i < 30; ++i) {
       const Address p = bed.alloc_there();
@@ -121,11 +112,10 @@ TEST_CASE("pages stay with those who may still need them when a peer's access en
   bed.open();
   const Address p = bed.alloc_there();
   const CUcontext third = make_context(0);
-  REQUIRE(cuCtxEnablePeerAccess(bed.theirs, 0) == CUDA_SUCCESS);
-  bed.allocator->peer_access_enabled(bed.theirs, third);
-  bed.use(bed.sim.context());
+  bed.enable_peer(third, bed.theirs);
+  use(bed.sim.context());
   REQUIRE(cuCtxDisablePeerAccess(bed.theirs) == CUDA_SUCCESS);
-  bed.use(third);
+  use(third);
   const CUstream stream = bed.stream();
   bed.launch(stream, {.accesses = {{p, kBytes, true}}});
   sim::run_all();
@@ -143,7 +133,7 @@ TEST_CASE("a free waits for another context's copy of the block and for no other
     Address c = 0;
     REQUIRE(bed.allocator->allocate(other, bytes, &b).ok());
     REQUIRE(bed.allocator->allocate(other, bytes, &c).ok());
-    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    use(bed.sim.context());
     const auto copy = [&] {
       Submission submission(
           *bed.allocator, s, NullStream::Legacy, SubmissionKind::Hidden, a, b);

@@ -12,13 +12,7 @@ constexpr int kFlag = 1;
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
 Config plain() {
-  Config config;
-  config.backing = Backing::Driver;
-  return config;
-}
-
-Status try_malloc(Bed& bed, Bytes bytes, Address* out) {
-  return bed.allocator->allocate(bed.sim.context(), bytes, out);
+  return {.backing = Backing::Driver};
 }
 
 // A kernel on a stream of its own that ends when end_pair() has launched another one.
@@ -42,9 +36,7 @@ void end_pair(Bed& bed, CUstream first) {
 TEST_CASE("under pressure only work before a free on a stream is waited for",
           "[unit][pressure]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
-    Config config;
-    config.backing = backing;
-    Bed bed({.device_memory = 512_MiB}, config);
+    Bed bed({.device_memory = 512_MiB}, {.backing = backing});
     const CUstream s = bed.stream();
     const Address p = bed.malloc_on(s, 300_MiB);
     bed.launch(s, {.accesses = {{p, 300_MiB, true}}});  // one stream alone works
@@ -70,21 +62,19 @@ TEST_CASE("under pressure a stream's own wait for a later kernel is given up",
   Address q = 0;
   for (const bool first : {true, false}) {
     const Nanoseconds before = sim::now();
-    CHECK(try_malloc(bed, 300_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(bed.try_malloc(300_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
     const Nanoseconds took = sim::now() - before;
     // Nothing has ended since: the next does not wait once more.
     CHECK((first ? took >= 10 * kSecond && took < 12 * kSecond : took < kSecond));
   }
   end_pair(bed, s);
-  CHECK(try_malloc(bed, 300_MiB, &q).ok());
+  CHECK(bed.try_malloc(300_MiB, &q).ok());
 }
 
 TEST_CASE("under pressure small blocks freed on a stream are waited for, but not for ever",
           "[unit][pressure]") {
   for (const bool hopeless : {false, true}) {
-    Config config = Bed::vmm();
-    config.thread_caches = false;
-    Bed bed({.device_memory = 256_MiB}, config);
+    Bed bed({.device_memory = 256_MiB}, {.backing = Backing::Vmm, .thread_caches = false});
     const CUstream s = bed.stream();
     constexpr Bytes kSmall = 1_MiB;
     std::vector<Address> blocks;
@@ -96,7 +86,7 @@ TEST_CASE("under pressure small blocks freed on a stream are waited for, but not
     CUstream t = nullptr;
     if (hopeless) t = begin_pair(bed);
     Address q = 0;
-    CHECK(try_malloc(bed, 128_MiB, &q).ok() != hopeless);
+    CHECK(bed.try_malloc(128_MiB, &q).ok() != hopeless);
     if (hopeless) end_pair(bed, t);
     CHECK_FALSE(sim::hung());
   }
@@ -109,13 +99,13 @@ TEST_CASE("plain memory is not given back while a kernel runs that needs a later
   const CUstream t = begin_pair(bed);
   const auto frees = sim::count("cuMemFree_v2");
   Address q = 0;
-  CHECK(try_malloc(bed, 400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.try_malloc(400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(sim::count("cuMemFree_v2") == frees);
   // What fits into what is cached needs none of that.
   const Address r = bed.malloc(300_MiB);
   end_pair(bed, t);
   bed.free(r);
-  CHECK(try_malloc(bed, 400_MiB, &q).ok());
+  CHECK(bed.try_malloc(400_MiB, &q).ok());
 }
 
 TEST_CASE("plain memory is given back when the device has got through its work",
@@ -145,16 +135,15 @@ TEST_CASE("other contexts of the device are asked before plain memory is given b
   Bed bed({.device_memory = 512_MiB}, plain());
   bed.free(bed.malloc(300_MiB));
   const CUcontext second = make_context(0);
-  Address any = 0;
-  REQUIRE(bed.allocator->allocate(second, 1000, &any).ok());
+  bed.malloc_in(second, 1000);
   const CUstream t = begin_pair(bed);
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  use(bed.sim.context());
   Address q = 0;
-  CHECK(try_malloc(bed, 400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
-  REQUIRE(cuCtxSetCurrent(second) == CUDA_SUCCESS);
+  CHECK(bed.try_malloc(400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  use(second);
   end_pair(bed, t);
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
-  CHECK(try_malloc(bed, 400_MiB, &q).ok());
+  use(bed.sim.context());
+  CHECK(bed.try_malloc(400_MiB, &q).ok());
 }
 
 TEST_CASE("what other processes ask for is given while the device is idle",
@@ -177,22 +166,19 @@ TEST_CASE("a free on another context's stream waits for nothing", "[unit][pressu
       const Address p = bed.malloc(bytes);
       const CUcontext second = make_context(device);
       const CUstream there = bed.stream();
-      if (device != 0) {
-        REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
-        bed.allocator->peer_access_enabled(bed.sim.context(), second);
-      }
+      if (device != 0) bed.enable_peer(second, bed.sim.context());
       bed.launch(there, {.needs_flag = kFlag});
       bed.launch(there, {.accesses = {{p, bytes, true}}});
       const auto last = sim::last_op(there);
       bed.free_on(there, p);
       CHECK_FALSE(sim::complete(last));
       CHECK_FALSE(sim::hung());
-      REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+      use(bed.sim.context());
       for (int i = 0; i < 3; ++i)
         CHECK(bed.malloc(bytes) != p);
-      REQUIRE(cuCtxSetCurrent(second) == CUDA_SUCCESS);
+      use(second);
       end_pair(bed, there);
-      REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+      use(bed.sim.context());
       CHECK_FALSE(bed.allocator->free(p)->ok());  // once is enough
       const auto active = [&] { return bed.stats().active_bytes[0].current; };
       const auto held = active();
@@ -211,7 +197,7 @@ TEST_CASE("memory freed on another context's stream is had again when that is ov
   const CUstream there = bed.stream();
   bed.launch(there);
   bed.free_on(there, p);
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  use(bed.sim.context());
   bed.free(bed.malloc(300_MiB));  // waits for it
   CHECK(sim::complete(sim::last_op(there)));
 }
@@ -223,10 +209,8 @@ TEST_CASE("a context that ends lets go of memory freed on its streams", "[unit][
   const CUstream there = bed.stream();
   bed.launch(there);
   bed.free_on(there, p);
-  bed.allocator->context_destroyed(second);
-  REQUIRE(cuCtxDestroy(second) == CUDA_SUCCESS);
-  bed.allocator->context_gone(second);
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  bed.end_context(second);
+  use(bed.sim.context());
   bed.malloc(300_MiB);
 }
 

@@ -21,13 +21,6 @@ std::optional<Submission> begin(Bed& bed, CUstream stream, SubmissionKind view) 
       std::in_place, *bed.allocator, stream, NullStream::Legacy, view);
 }
 
-void launch(Bed& bed, CUstream stream, SubmissionKind view, sim::Kernel kernel = {}) {
-  auto submission = begin(bed, stream, view);
-  const CUresult result = sim::launch(stream, std::move(kernel));
-  submission->done(result);
-  REQUIRE(result == CUDA_SUCCESS);
-}
-
 }  // namespace
 
 TEST_CASE("a free waits for a kernel that reaches host memory, and for no other",
@@ -37,7 +30,7 @@ TEST_CASE("a free waits for a kernel that reaches host memory, and for no other"
     Bed bed;
     const CUstream s = bed.stream();
     const Address p = bed.malloc(kLarge);
-    launch(bed, s, view);
+    bed.launch(s, {}, view);
     bed.free(p);
     CHECK(sim::complete(sim::last_op(s)) == (view != SubmissionKind::Apart));
   }
@@ -71,7 +64,7 @@ TEST_CASE("beside other kernels it is handed out as ever, in debt", "[unit][reac
   Bed bed;
   const Owed owed(bed, kLarge);
   const CUstream b = bed.stream();
-  launch(bed, b, SubmissionKind::Apart);
+  bed.launch(b, {}, SubmissionKind::Apart);
   CHECK(bed.malloc(kLarge) == owed.p);
   CHECK_FALSE(owed.quiet(owed.p));
 }
@@ -82,7 +75,7 @@ TEST_CASE("what was owed before a kernel that reaches host memory, its launch pa
   const Owed owed(bed, kLarge);
   REQUIRE(bed.malloc(kLarge) == owed.p);  // one stream: at once
   const CUstream b = bed.stream();
-  launch(bed, b, SubmissionKind::ReachesHost, {.accesses = {{owed.p, kLarge, true}}});
+  bed.launch(b, {.accesses = {{owed.p, kLarge, true}}}, SubmissionKind::ReachesHost);
   CHECK(sim::count("cuStreamWaitEvent") == 1);
   sim::run_all();
   CHECK(sim::faults().empty());
@@ -92,7 +85,7 @@ TEST_CASE("with one stream its order is enough beside a kernel that reaches host
           "[unit][reach]") {
   Bed bed;
   const Owed owed(bed, kLarge);
-  launch(bed, owed.a, SubmissionKind::ReachesHost);
+  bed.launch(owed.a, {}, SubmissionKind::ReachesHost);
   CHECK(bed.malloc(kLarge) == owed.p);
   CHECK(sim::count("cuEventQuery") == 0);
 }
@@ -101,7 +94,7 @@ TEST_CASE("once a kernel that reaches host memory is over, debt is as ever", "[u
   Bed bed;
   const CUstream b = bed.stream();
   const Address other = bed.malloc(kLarge);
-  launch(bed, b, SubmissionKind::ReachesHost);
+  bed.launch(b, {}, SubmissionKind::ReachesHost);
   bed.free(other);  // has waited for it
   const Owed owed(bed, kLarge);
   bed.launch(bed.stream());
@@ -114,16 +107,12 @@ TEST_CASE("a captured kernel that reaches host memory makes launches of graphs d
     Bed bed;
     const CUstream b = bed.stream();
     begin_capture(bed, b, CU_STREAM_CAPTURE_MODE_RELAXED);
-    launch(bed, b, view);
+    bed.launch(b, {}, view);
     const CUgraph graph = end_capture(bed, b);
     CUgraphExec exec = nullptr;
-    REQUIRE(entry<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
-                "cuGraphInstantiateWithFlags")(&exec, graph, 0) == CUDA_SUCCESS);
+    REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
     const Owed owed(bed, kLarge);
-    auto submission = begin(bed, b, SubmissionKind::Graph);
-    REQUIRE(entry<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch")(exec, b) ==
-            CUDA_SUCCESS);
-    submission->done(CUDA_SUCCESS);
+    bed.launch_graph(b, exec);
     // A copy to the host, or a host function, is handed no memory.
     CHECK(owed.quiet(bed.malloc(kLarge)) == (view == SubmissionKind::ReachesHost));
   }
@@ -135,18 +124,16 @@ TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][rea
     const CUcontext reader = make_context(1);
     const CUstream b = bed.stream();
     bed.launch(b);  // its context is known
-    CUcontext ignored = nullptr;
-    REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(
-                bed.sim.context(), 0) == CUDA_SUCCESS);
-    REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
+    REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
+    use(bed.sim.context());
     const Address warm = bed.malloc(512);
     bed.allocator->peer_access_enabled(bed.sim.context(), reader);
     const Owed owed(bed, kLarge);
     const CUstream c = bed.stream();
     bed.launch(c);  // several streams
-    REQUIRE(entry<CUresult (*)(CUcontext)>("cuCtxPushCurrent_v2")(reader) == CUDA_SUCCESS);
-    launch(bed, b, view);
-    REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
+    use(reader);
+    bed.launch(b, {}, view);
+    use(bed.sim.context());
     CHECK(owed.quiet(bed.malloc(kLarge)) == (view == SubmissionKind::ReachesHost));
     bed.free(warm);
   }
@@ -156,7 +143,7 @@ TEST_CASE("no allocation waits for a kernel that the host is to feed", "[unit][r
   for (const bool ticket : {false, true}) {
     Bed bed({.patience = std::chrono::milliseconds(200)});
     const Owed owed(bed, kLarge);
-    launch(bed, bed.stream(), SubmissionKind::ReachesHost, {.needs_flag = 1});
+    bed.launch(bed.stream(), {.needs_flag = 1}, SubmissionKind::ReachesHost);
     std::uint64_t number = 0;  // of a pinned buffer's free
     if (ticket)
       REQUIRE(WorkInFlight(*bed.allocator).take_ticket(bed.sim.context(), &number).ok());
@@ -172,11 +159,9 @@ TEST_CASE("access is given beside a kernel that the host is to feed only when no
   const Owed owed(bed, kLarge);
   const CUcontext reader = make_context(1);
   const CUstream b = bed.stream();
-  launch(bed, b, SubmissionKind::ReachesHost, {.needs_flag = 1});
-  CUcontext ignored = nullptr;
-  REQUIRE(entry<CUresult (*)(CUcontext, unsigned)>("cuCtxEnablePeerAccess")(bed.sim.context(),
-                                                                            0) == CUDA_SUCCESS);
-  REQUIRE(entry<CUresult (*)(CUcontext*)>("cuCtxPopCurrent_v2")(&ignored) == CUDA_SUCCESS);
+  bed.launch(b, {.needs_flag = 1}, SubmissionKind::ReachesHost);
+  REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
+  use(bed.sim.context());
   REQUIRE(bed.malloc(kLarge) == owed.p);  // in debt: the kernel cannot reach it yet
   REQUIRE_FALSE(owed.quiet(owed.p));
   bed.allocator->peer_access_enabled(bed.sim.context(), reader);
@@ -200,13 +185,11 @@ TEST_CASE("free:parameters leaves out kernels without such an address, and no ot
         Case{FreeMode::Parameters, Addressed, SubmissionKind::Hidden, true},
         Case{FreeMode::Parameters, Addressed, SubmissionKind::ReachesHost, true},
         Case{FreeMode::Parameters, Unnamed, SubmissionKind::Apart, true}}) {
-    Config config = Bed::vmm();
-    config.free_mode = each.mode;
-    Bed bed({}, config);
+    Bed bed({}, {.backing = Backing::Vmm, .free_mode = each.mode});
     Submission::kernels_become_host_visible(*bed.allocator, "test", each.reach);
     const CUstream s = bed.stream();
     const Address p = bed.malloc(kLarge);
-    launch(bed, s, each.view);
+    bed.launch(s, {}, each.view);
     bed.free(p);
     CHECK(sim::complete(sim::last_op(s)) == each.waits);
   }

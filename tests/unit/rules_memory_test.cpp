@@ -17,10 +17,6 @@ namespace {
 
 constexpr Bytes kBytes = 64_MiB;
 
-void use(CUcontext context) {
-  REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
-}
-
 // Whether a kernel on `stream` that writes there ends while `busy` is held.
 bool runs_beside(Bed& bed, CUstream stream, CUstream busy, Address p, Bytes bytes) {
   sim::hold(busy);
@@ -42,11 +38,6 @@ struct Graph {
     bed.launch(stream, {.accesses = {{block, kBytes, true}}});
     graph = end_capture(bed, stream);
     exec = instantiate(bed, graph);
-  }
-
-  void launch() {
-    Submission submission(*bed.allocator, stream, NullStream::Legacy, SubmissionKind::Graph);
-    submission.done(cuGraphLaunch(exec, stream));
   }
 
   void destroy_template() { custash::destroy(bed, cuGraphDestroy, graph); }
@@ -79,7 +70,7 @@ TEST_CASE("a block of a capture is nobody's while a graph may use it", "[unit][r
   of.destroy_template();
   CHECK(bed.malloc(kBytes) != of.block);
   sim::hold(of.stream);
-  of.launch();
+  bed.launch_graph(of.stream, of.exec);
   of.destroy();
   // Only launches that are under way keep it from its next owner.
   CHECK(bed.malloc(kBytes) != of.block);
@@ -122,10 +113,7 @@ TEST_CASE("a block that a capture has freed is nobody's before it ends",
 }
 
 TEST_CASE("a slab's page waits for what its blocks waited for", "[unit][rules_memory]") {
-  Config config = Bed::vmm();
-  config.slabs_after = 0;
-  config.thread_caches = false;
-  Bed bed({}, config);
+  Bed bed({}, {.backing = Backing::Vmm, .thread_caches = false, .slabs_after = 0});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   constexpr Bytes kSmall = 1_MiB;
@@ -168,8 +156,7 @@ TEST_CASE("pages made while a peer comes are the peer's, too", "[unit][rules_mem
     const CUcontext second = make_context(1);
     REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
     const CUstream there = bed.stream();
-    Address other = 0;
-    REQUIRE(bed.allocator->allocate(second, 1000, &other).ok());
+    bed.malloc_in(second, 1000);
     use(bed.sim.context());
     bed.malloc(1000);
     at_entry = [&] { bed.allocator->peer_access_enabled(bed.sim.context(), second); };
@@ -192,19 +179,15 @@ TEST_CASE("a peer that pays for nothing finds nothing owed", "[unit][rules_memor
     CUcontext last = nullptr;
     for (int i = 0; i < 17; ++i) {  // one more than a stream keeps apart
       last = make_context(1);
-      Address any = 0;
-      REQUIRE(bed.allocator->allocate(last, 1000, &any).ok());
+      bed.malloc_in(last, 1000);
       use(bed.sim.context());
-      REQUIRE(cuCtxEnablePeerAccess(last, 0) == CUDA_SUCCESS);
-      bed.allocator->peer_access_enabled(last, bed.sim.context());
+      bed.enable_peer(bed.sim.context(), last);
     }
     use(last);
     const CUstream there = bed.stream();
     const auto allocate = [&] {
       use(last);
-      Address out = 0;
-      REQUIRE(bed.allocator->allocate(last, bytes, &out).ok());
-      return out;
+      return bed.malloc_in(last, bytes);
     };
     const Address p = allocate();
     bed.launch(there, {.accesses = {{p, bytes, true}}});
@@ -221,10 +204,7 @@ TEST_CASE("a block that another process has closed waits for work here",
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   const Address p = bed.malloc(kBytes);
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
-  ExportedBlock block;
-  REQUIRE(PeerProcesses(*bed.allocator).pin(p, info.buffer_id, &block));
+  const ExportedBlock block = pin(bed, p);
   bed.launch(s, {.accesses = {{p, kBytes, true}}});
   bed.free(p);
   PeerProcesses(*bed.allocator).unpin(block);
@@ -234,9 +214,7 @@ TEST_CASE("a block that another process has closed waits for work here",
 }
 
 TEST_CASE("what one stream has freed is not taken by another's hit", "[unit][rules_memory]") {
-  Config config = Bed::vmm();
-  config.slabs_after = 0;
-  Bed bed({.device_memory = 64_GiB}, config);
+  Bed bed({.device_memory = 64_GiB}, {.backing = Backing::Vmm, .slabs_after = 0});
   constexpr Bytes kSmall = 1000;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -302,8 +280,7 @@ TEST_CASE("a destroyed stream's memory is not that of the next stream with its s
   bed.allocator->empty_all_caches();
   bed.launch(CU_STREAM_LEGACY, {.accesses = {{p, kBytes, true}}});
   bed.free_on(s, p);  // behind that, as `s` is a blocking stream
-  bed.allocator->stream_destroyed(s);
-  REQUIRE(cuStreamDestroy(s) == CUDA_SUCCESS);
+  bed.end_stream(s);
   const CUstream t = bed.stream();
   const Address q = bed.malloc_on(t, kBytes);
   CHECK((q != p || !runs_beside(bed, t, CU_STREAM_LEGACY, q, kBytes)));
@@ -311,9 +288,7 @@ TEST_CASE("a destroyed stream's memory is not that of the next stream with its s
 
 TEST_CASE("what an ended thread left for others is not that of the next stream with its state",
           "[unit][rules_memory]") {
-  Config config = Bed::vmm();
-  config.slabs_after = 0;
-  Bed bed({}, config);
+  Bed bed({}, {.backing = Backing::Vmm, .slabs_after = 0});
   constexpr Bytes kSmall = 1000;
   constexpr auto kOwn = NullStream::PerThread;
   std::vector<Address> blocks(17);  // one more than a thread keeps

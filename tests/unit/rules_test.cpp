@@ -13,25 +13,11 @@ namespace {
 
 constexpr Bytes kBytes = 64_MiB;  // more than is taken anew in place of a debt
 
-Config without_run_ahead() {
-  Config config = Bed::vmm();
-  config.run_ahead_percent = 0;
-  return config;
-}
-
 CUevent record(CUstream stream) {
   CUevent event = nullptr;
   REQUIRE(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
   REQUIRE(cuEventRecord(event, stream) == CUDA_SUCCESS);
   return event;
-}
-
-// As the hook does it.
-void wait(Bed& bed, CUstream stream, CUevent event) {
-  Submission submission(*bed.allocator, stream, NullStream::Legacy, SubmissionKind::Wait);
-  const CUresult result = cuStreamWaitEvent(stream, event, 0);
-  submission.done(result);
-  REQUIRE(result == CUDA_SUCCESS);
 }
 
 // Freed under a kernel on `stream` that does not end before it is released; and had again.
@@ -44,14 +30,10 @@ Address owed_block(Bed& bed, CUstream stream) {
   return p;
 }
 
-void use(CUcontext context) {
-  REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
-}
-
 }  // namespace
 
 TEST_CASE("a stream with a call under way is no idle one", "[unit][rules]") {
-  Bed bed({}, without_run_ahead());
+  Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -69,17 +51,12 @@ TEST_CASE("a stream with a call under way is no idle one", "[unit][rules]") {
   bed.free(p);
   REQUIRE(bed.malloc(kBytes) == p);
   bed.launch(t, {.accesses = {{p, kBytes, true}}});
-  const auto second = sim::last_op(t);
-  sim::run_all();
-  CHECK_FALSE(sim::complete(second));
-  sim::release(s);
-  sim::run_all();
-  CHECK(sim::complete(second));
+  check_runs_behind(s, sim::last_op(t));
 }
 
 TEST_CASE("what a stream has waited for since a free on it counts at the next",
           "[unit][rules]") {
-  Bed bed({}, without_run_ahead());
+  Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   const CUstream u = bed.stream();
@@ -90,18 +67,13 @@ TEST_CASE("what a stream has waited for since a free on it counts at the next",
   const CUevent after = record(s);
   sim::hold(s);
   bed.free_on(t, p);
-  wait(bed, t, after);
+  bed.wait(t, after);
   bed.free_on(t, q);
   for (const Address had : {bed.malloc_on(u, kBytes), bed.malloc_on(u, kBytes)}) {
     REQUIRE((had == p || had == q));
     bed.launch(u, {.accesses = {{had, kBytes, true}}});
   }
-  const auto second = sim::last_op(u);
-  sim::run_all();
-  CHECK_FALSE(sim::complete(second));
-  sim::release(s);
-  sim::run_all();
-  CHECK(sim::complete(second));
+  check_runs_behind(s, sim::last_op(u));
 }
 
 TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[unit][rules]") {
@@ -120,7 +92,7 @@ TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[unit
 
 TEST_CASE("memory of another stream whose event is refused is waited for", "[unit][rules]") {
   for (const bool here_too : {false, true}) {
-    Bed bed({}, without_run_ahead());
+    Bed bed({}, Bed::without_run_ahead());
     const CUstream s = bed.stream();
     const CUstream t = bed.stream();
     bed.launch(t);
@@ -144,8 +116,7 @@ TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules
     REQUIRE(bed.malloc(kBytes) == p);
     const CUcontext second = make_context(1);
     const CUstream there = bed.stream();
-    Address to = 0;
-    REQUIRE(bed.allocator->allocate(second, kBytes, &to).ok());
+    const Address to = bed.malloc_in(second, kBytes);
     if (refused) sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
     Submission submission(
         *bed.allocator, there, NullStream::Legacy, SubmissionKind::Hidden, to, p);
@@ -161,8 +132,7 @@ TEST_CASE("where no fence can be had the device is waited for", "[unit][rules]")
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context(0);
   const CUstream there = bed.stream();
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  bed.malloc_in(second, kBytes);
   bed.launch(there);
   const auto late = sim::last_op(there);
   use(bed.sim.context());
@@ -179,8 +149,7 @@ TEST_CASE("memory freed on another context's stream is quiet before it is had ag
     const Address p = bed.malloc(kBytes);
     const CUcontext second = make_context(1);
     const CUstream there = bed.stream();
-    REQUIRE(cuCtxEnablePeerAccess(bed.sim.context(), 0) == CUDA_SUCCESS);
-    bed.allocator->peer_access_enabled(bed.sim.context(), second);
+    bed.enable_peer(second, bed.sim.context());
     bed.launch(there, {.accesses = {{p, kBytes, true}}});
     if (!marked) sim::fail_symbol("cuEventRecord", 1, CUDA_ERROR_UNKNOWN);
     bed.free_on(there, p);
@@ -193,7 +162,7 @@ TEST_CASE("memory freed on another context's stream is quiet before it is had ag
 }
 
 TEST_CASE("a stream made where another ended has paid nothing", "[unit][rules]") {
-  Bed bed({}, without_run_ahead());
+  Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   const CUstream c = bed.stream();
@@ -205,15 +174,14 @@ TEST_CASE("a stream made where another ended has paid nothing", "[unit][rules]")
   // Drawn into a capture it submits nothing, but has waited for what is owed.
   begin_capture(bed, c, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   const CUevent fork = record(c);
-  wait(bed, t, fork);
+  bed.wait(t, fork);
   const CUevent join = record(t);
-  wait(bed, c, join);
+  bed.wait(c, join);
   (void)end_capture(bed, c);
   REQUIRE(sim::count("cuStreamWaitEvent") > 2);
   sim::run_all();
   bed.allocator->empty_all_caches();  // asks what has passed
-  bed.allocator->stream_destroyed(t);
-  REQUIRE(cuStreamDestroy(t) == CUDA_SUCCESS);
+  bed.end_stream(t);
   const CUstream next = bed.stream();
   bed.launch(next, {.accesses = {{p, kBytes, true}}});
   const auto second = sim::last_op(next);
@@ -259,16 +227,10 @@ TEST_CASE("a free waits for kernels and graphs that reach host memory", "[unit][
   const Address p = bed.malloc(kBytes);
   const Address q = bed.malloc(kBytes);
   begin_capture(bed, s, CU_STREAM_CAPTURE_MODE_RELAXED);
-  {
-    Submission node(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Visible);
-    node.done(sim::launch(s, {}));
-  }
+  bed.launch(s, {}, SubmissionKind::Visible);
   CUgraphExec exec = nullptr;
   REQUIRE(cuGraphInstantiate(&exec, end_capture(bed, s), 0) == CUDA_SUCCESS);
-  {
-    Submission submission(*bed.allocator, s, NullStream::Legacy, SubmissionKind::Graph);
-    submission.done(cuGraphLaunch(exec, s));
-  }
+  bed.launch_graph(s, exec);
   bed.free(p);
   CHECK(sim::complete(sim::last_op(s)));
   Submission::kernels_become_host_visible(*bed.allocator, "test");
@@ -298,8 +260,7 @@ TEST_CASE("what ran before a capture is over for frees elsewhere, whoever's stre
   const CUstream c = bed.stream();
   bed.malloc(kBytes);
   const CUcontext second = make_context(0);
-  Address p = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &p).ok());
+  const Address p = bed.malloc_in(second, kBytes);
   use(bed.sim.context());
   std::thread([&] {
     cuCtxSetCurrent(bed.sim.context());

@@ -74,14 +74,6 @@ std::thread stopped_thread(CUcontext context, Work work) {
   });
 }
 
-void use(CUcontext context) {
-  REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
-}
-
-std::uint64_t records() {
-  return sim::count("cuCtxRecordEvent") + sim::count("cuEventRecord");
-}
-
 // As cuDevicePrimaryCtxRelease does: only afterwards is it known that it was the last.
 void release(Bed& bed, CUcontext context) {
   bed.allocator->users_of(context)->close();
@@ -145,8 +137,7 @@ TEST_CASE("a context ends after those who wait for its work", "[unit][rules_thre
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context(0);
   const CUstream there = bed.stream();
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  bed.malloc_in(second, kBytes);
   bed.launch(there);
   use(bed.sim.context());
   reset(0, bed.sim.context());
@@ -172,8 +163,7 @@ TEST_CASE("a context that has ended meanwhile is passed by", "[unit][rules_threa
   std::array<CUcontext, 2> others{};
   for (CUcontext& other : others) {
     other = make_context(0);
-    Address q = 0;
-    REQUIRE(bed.allocator->allocate(other, kBytes, &q).ok());
+    bed.malloc_in(other, kBytes);
   }
   for (const CUcontext other : others) {  // now: an allocation elsewhere may record a fence
     use(other);
@@ -195,8 +185,7 @@ TEST_CASE("a free waits for the work of a context that is about to end",
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context(0);
-  Address q = 0;
-  REQUIRE(bed.allocator->allocate(second, kBytes, &q).ok());
+  bed.malloc_in(second, kBytes);
   use(second);
   bed.launch(bed.stream(), {.accesses = {{p, kBytes, true}}});
   bed.allocator->users_of(second)->close();
@@ -229,11 +218,7 @@ TEST_CASE("memory taken in debt beside a launch that the host feeds is quiet",
     });
     stopped.wait(false);
     came = stops_at == 0;
-    {
-      const CUstream t = bed.stream();
-      Submission launch(*bed.allocator, t, NullStream::Legacy, SubmissionKind::ReachesHost);
-      launch.done(sim::launch(t, {}));
-    }
+    bed.launch(bed.stream(), {}, SubmissionKind::ReachesHost);
     go_on();
     allocates.join();
     sim::set_entry_check(nullptr);

@@ -9,7 +9,7 @@ using namespace custash;
 namespace {
 
 Bytes held(Bed& bed) {
-  return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
+  return bed.reserved();
 }
 
 // Chunks of a file, each of another size, the next before the last has gone.

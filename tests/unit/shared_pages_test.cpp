@@ -10,10 +10,6 @@ namespace {
 
 constexpr sim::Options kRoomy{.device_memory = 128_GiB};
 
-Bytes reserved(Bed& bed) {
-  return static_cast<Bytes>(bed.stats().reserved_bytes[0].current);
-}
-
 Address page_of(Address address) {
   return align_down(address, kPageBytes);
 }
@@ -37,21 +33,17 @@ void use_and_check(Bed& bed, const std::vector<Address>& blocks, Bytes bytes) {
 
 TEST_CASE("classes that are hardly used share one page", "[unit][shared_pages]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
-    Config config;
-    config.backing = backing;
-    Bed bed(kRoomy, config);
+    Bed bed(kRoomy, {.backing = backing});
     std::vector<Address> blocks;
     for (Bytes bytes = 1; bytes < 600_KiB; bytes *= 2)
       blocks.push_back(bed.malloc(bytes));
-    REQUIRE(reserved(bed) == 2_MiB);
+    REQUIRE(bed.reserved() == 2_MiB);
     use_and_check(bed, blocks, 1);
   }
 }
 
 TEST_CASE("a class has a slab after so many requests", "[unit][shared_pages]") {
-  Config config = Bed::vmm();
-  config.slabs_after = 8;
-  Bed bed(kRoomy, config);
+  Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 8});
   std::vector<Address> blocks;
   for (int i = 0; i < 8; ++i)
     blocks.push_back(bed.malloc(700));
@@ -83,7 +75,7 @@ TEST_CASE("streams that take turns in shared pages do not wait for each other",
     }
   }
   CHECK(sim::count("cuStreamWaitEvent") == waits);
-  CHECK(reserved(bed) <= 6_MiB);  // 2.5 MiB, and a page of when one stream worked alone
+  CHECK(bed.reserved() <= 6_MiB);  // 2.5 MiB, and a page of when one stream worked alone
   // When all is over they are one again.
   sim::run_all();
   CHECK(page_of(bed.malloc_on(streams[0], 1_MiB)) == page_of(first[0]));
@@ -106,13 +98,11 @@ TEST_CASE("small blocks lie in the gap at the end of a large block's page",
   use_and_check(bed, blocks, 300_KiB);
   bed.free(large);
   bed.allocator->empty_all_caches();
-  REQUIRE(reserved(bed) == 0);
+  REQUIRE(bed.reserved() == 0);
 }
 
 TEST_CASE("a slab lies in such a gap, and leaves it", "[unit][shared_pages]") {
-  Config config = Bed::vmm();
-  config.slabs_after = 0;
-  Bed bed(kRoomy, config);
+  Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 0});
   const Address large = large_with_gap(bed);
   const auto made = sim::count("cuMemCreate");
   std::vector<Address> blocks;
@@ -123,13 +113,11 @@ TEST_CASE("a slab lies in such a gap, and leaves it", "[unit][shared_pages]") {
   use_and_check(bed, blocks, 512);
   bed.free(large);
   bed.allocator->empty_all_caches();
-  REQUIRE(reserved(bed) == 0);
+  REQUIRE(bed.reserved() == 0);
 }
 
 TEST_CASE("a page that is wholly free is no gap", "[unit][shared_pages]") {
-  Config config = Bed::vmm();
-  config.slabs_after = 0;
-  Bed bed(kRoomy, config);
+  Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 0});
   bed.free(bed.malloc(96_MiB));
   const Address large = bed.malloc(64_MiB);  // two handles of three
   const Address small = bed.malloc(512);
@@ -143,16 +131,14 @@ TEST_CASE("sizes that take turns do not take each other's pages for ever",
         {777, 20_MiB},
         {3_MiB, 50_MiB, 777, 9_MiB, 100'000, 33_MiB}}) {
     for (const std::uint32_t slabs_after : {0U, 256U}) {
-      Config config = Bed::vmm();
-      config.slabs_after = slabs_after;
-      Bed bed(kRoomy, config);
+      Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = slabs_after});
       for (std::size_t i = 0; i < 3000; ++i)
         bed.free(bed.malloc(sizes[i % sizes.size()]));
       INFO(sizes.size() << " sizes, slabs after " << slabs_after);
       REQUIRE(bed.stats().num_device_alloc < 40);
       // Not for ever: what is given back counts for nothing.
       REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-      REQUIRE(reserved(bed) == 0);
+      REQUIRE(bed.reserved() == 0);
     }
   }
 }

@@ -161,9 +161,7 @@ TEST_CASE("contents are right after random changes and sleeps", "[unit][sleep_di
             block, below(block.contents.size()), std::string(1, static_cast<char>(random())));
       }
       if (it.all.empty()) continue;
-      const SleepAnswer answer = it.sleep.go({});
-      INFO(answer.text);
-      REQUIRE(answer.asleep);
+      fall_asleep(it.sleep);
       // In a further portion.
       if (below(3) == 0) {
         it.all.push_back({it.bed.malloc(33_MiB), std::string(33_MiB, '\0')});
@@ -223,9 +221,7 @@ TEST_CASE("a call that fails at any time loses no contents", "[unit][sleep_diges
 
 TEST_CASE("a sleep that lacks host memory leaves the next one its chance",
           "[unit][sleep_digests]") {
-  Config config = Bed::vmm();
-  config.sleep_memory = 20_MiB;
-  Blocks it(2_GiB, config);
+  Blocks it(2_GiB, {.backing = Backing::Vmm, .sleep_memory = 20_MiB});
   it.sleep.set_store(it.store);
   it.fill_with(it.add(40_MiB), 1);
   const SleepAnswer answer = it.sleep.go({});

@@ -20,10 +20,6 @@ using namespace custash;
 
 namespace {
 
-sim::Options with_bytes() {
-  return custash::with_bytes(1_GiB);
-}
-
 // A folder of its own, gone with it.
 struct Folder {
   Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
@@ -46,10 +42,7 @@ struct Folder {
 };
 
 Config into(const Folder& folder) {
-  Config config = Bed::vmm();
-  config.sleep_memory = 0;
-  config.sleep_dir = folder.path;
-  return config;
+  return {.backing = Backing::Vmm, .sleep_memory = 0, .sleep_dir = folder.path};
 }
 
 constexpr Bytes kLarge = 20_MiB + 512;
@@ -155,9 +148,7 @@ TEST_CASE("what host memory has no room for goes to a file and comes back",
   const Folder folder;
   Sleeper it(folder);
   for (int i = 0; i < 2; ++i) {
-    const SleepAnswer answer = it.sleep.go({});
-    INFO(answer.text);
-    REQUIRE(answer.asleep);
+    const SleepAnswer answer = fall_asleep(it.sleep);
     CHECK(answer.sums.in_file == answer.sums.saved);
     CHECK(says(answer, "MiB in " + folder.path));
     CHECK(folder.empty());
@@ -173,9 +164,7 @@ TEST_CASE("host memory takes what it has room for, and the file the rest",
   const Folder folder;
   Sleeper it(folder);
   it.config.sleep_memory = 5_MiB;
-  const SleepAnswer answer = it.sleep.go({});
-  INFO(answer.text);
-  REQUIRE(answer.asleep);
+  const SleepAnswer answer = fall_asleep(it.sleep);
   CHECK(answer.sums.in_file > 0);
   CHECK(answer.sums.in_file < answer.sums.saved);
   CHECK(it.right());

@@ -113,9 +113,7 @@ TEST_CASE("what the program mapped leaves with ours and comes back", "[unit][sle
   Program it;
   const Bytes used = sim::used(0);
   for (int i = 0; i < 3; ++i) {
-    const SleepAnswer answer = it.sleep.go({});
-    INFO(answer.text);
-    REQUIRE(answer.asleep);
+    const SleepAnswer answer = fall_asleep(it.sleep);
     CHECK(it.away == 3);
     CHECK(sim::used(0) == 0);
     CHECK(answer.sums.asleep == used);

@@ -96,9 +96,7 @@ TEST_CASE("memory that is made while the process sleeps goes in a further portio
   const Address more = it.more();
   const Bytes made = sim::used(0);
   REQUIRE(made >= kBlock);
-  const SleepAnswer rest = it.sleep.go({});
-  INFO(rest.text);
-  REQUIRE(rest.asleep);
+  const SleepAnswer rest = fall_asleep(it.sleep);
   CHECK(rest.sums.asleep == made);
   CHECK(sim::used(0) == 0);
   CHECK(it.sleep.asleep_bytes(0) == used + made);
@@ -171,8 +169,7 @@ TEST_CASE("memory that is made where an earlier portion was is not taken for it"
   CHECK(it.sleep.state() == SleepState::Asleep);
   REQUIRE(it.sleep.go({}).asleep);
   CHECK(sim::used(0) == 0);
-  CHECK(it.sleep.asleep_bytes(0) ==
-        static_cast<Bytes>(it.bed.stats().reserved_bytes[0].current));
+  CHECK(it.sleep.asleep_bytes(0) == it.bed.reserved());
   it.blocks[1] = it.bed.malloc(kBlock);
   it.blocks[2] = it.bed.malloc(kBlock);
   for (const int i : {0, 1, 2})
@@ -184,8 +181,7 @@ TEST_CASE("memory that is made where an earlier portion was is not taken for it"
 TEST_CASE("only memory of the device that is named goes", "[unit][sleep_part]") {
   Filled it;
   const CUcontext second = make_context(1);
-  Address there = 0;
-  REQUIRE(it.bed.allocator->allocate(second, kBlock, &there).ok());
+  const Address there = it.bed.malloc_in(second, kBlock);
   const Bytes used = sim::used(0);
   const Bytes used_there = sim::used(1);
   REQUIRE(it.sleep.go({.device = 1}).asleep);
@@ -205,8 +201,7 @@ TEST_CASE("a device that has nothing to put to sleep does not disturb one that s
           "[unit][sleep_part]") {
   Filled it;
   const CUcontext second = make_context(1);
-  Address there = 0;
-  REQUIRE(it.bed.allocator->allocate(second, 1000, &there).ok());
+  const Address there = it.bed.malloc_in(second, 1000);
   it.bed.free(there);
   CHECK(it.bed.allocator->trim(1, ~0ULL).ok());
   REQUIRE(it.sleep.go({.device = 0}).asleep);

@@ -16,14 +16,6 @@
 
 using namespace custash;
 
-namespace {
-
-sim::Options with_bytes() {
-  return custash::with_bytes(1_GiB);
-}
-
-}  // namespace
-
 TEST_CASE("memory in use goes to the host and comes back at the next launch", "[unit][sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
@@ -32,9 +24,7 @@ TEST_CASE("memory in use goes to the host and comes back at the next launch", "[
   bed.launch(nullptr, writes(large, 40_MiB, 7));
   bed.launch(nullptr, writes(small, 1000, 9));
   const Bytes used = sim::used(0);
-  const SleepAnswer answer = sleep.go({});
-  INFO(answer.text);
-  REQUIRE(answer.asleep);
+  const SleepAnswer answer = fall_asleep(sleep);
   CHECK(sleep.state() == SleepState::Asleep);
   CHECK(sim::used(0) == 0);
   CHECK(answer.sums.asleep >= 42_MiB);
@@ -56,7 +46,7 @@ TEST_CASE("memory in use goes to the host and comes back at the next launch", "[
 }
 
 TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep_large]") {
-  Bed bed(custash::with_bytes(2_GiB));
+  Bed bed(with_bytes(2_GiB));
   Sleep sleep(*bed.allocator);
   Address blocks[2];
   int value = 1;
@@ -69,10 +59,7 @@ TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep_large]")
   value = 1;
   for (const Address each : blocks) {
     for (const Address at : {each, each + 530_MiB - 1000}) {
-      std::string seen;
-      bed.launch(nullptr, reads(at, 1000, &seen));
-      sim::run_all();
-      CHECK(has_contents(seen, 1000, value++));
+      CHECK(holds(bed, at, 1000, value++));
     }
     bed.free(each);
   }
@@ -102,13 +89,8 @@ TEST_CASE("contents are copied when the work is over, not before", "[unit][sleep
   sim::Kernel slow = writes(p, 8_MiB, 5);
   slow.duration = 100'000'000;
   bed.launch(stream, slow);
-  const SleepAnswer answer = sleep.go({});
-  INFO(answer.text);
-  REQUIRE(answer.asleep);
-  std::string seen;
-  bed.launch(stream, reads(p, 8_MiB, &seen));
-  sim::run_all();
-  CHECK(has_contents(seen, 8_MiB, 5));
+  fall_asleep(sleep);
+  CHECK(holds(bed, p, 8_MiB, 5, stream));
   CHECK(sim::faults().empty());
   bed.free(p);
 }
@@ -155,7 +137,7 @@ TEST_CASE("blocks are allocated and freed while the process sleeps", "[unit][sle
 }
 
 TEST_CASE("new memory leaves room for the memory that sleeps", "[unit][sleep]") {
-  Bed bed(custash::with_bytes(256_MiB));
+  Bed bed(with_bytes(256_MiB));
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(150_MiB);
   REQUIRE(sleep.go({}).asleep);
@@ -208,15 +190,12 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
     CHECK(while_waiting == std::vector<Bytes>{left});
     CHECK(sleep.state() == SleepState::Awake);
   }
-  const auto holds = [&](CUcontext context, Address address, int value) {
+  const auto holds_in = [&](CUcontext context, Address address, int value) {
     const CurrentContext current(bed.sim.driver(), context);
-    std::string seen;
-    bed.launch(nullptr, reads(address, 20_MiB, &seen));
-    sim::run_all();
-    return has_contents(seen, 20_MiB, value);
+    return holds(bed, address, 20_MiB, value);
   };
-  CHECK(holds(bed.sim.context(), p, 4));
-  CHECK(holds(second, q, 5));
+  CHECK(holds_in(bed.sim.context(), p, 4));
+  CHECK(holds_in(second, q, 5));
   CHECK(sim::faults().empty());
 }
 
@@ -230,8 +209,7 @@ TEST_CASE("a context may end between two wakings that find no room", "[unit][sle
     const Address p = bed.malloc(20_MiB);
     bed.launch(nullptr, writes(p, 20_MiB, 4));
     second = make_context(1);
-    Address q = 0;
-    REQUIRE(bed.allocator->allocate(second, 20_MiB, &q).ok());
+    const Address q = bed.malloc_in(second, 20_MiB);
     bed.launch(nullptr, writes(q, 20_MiB, 5));
     PeerProcesses(*bed.allocator)
         .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) {
@@ -242,9 +220,7 @@ TEST_CASE("a context may end between two wakings that find no room", "[unit][sle
           }
           return Room::Nobody;
         }});
-    const SleepAnswer answer = sleep.go({});
-    INFO(answer.text);
-    REQUIRE(answer.asleep);
+    fall_asleep(sleep);
     const auto pages = sim::count("cuMemCreate");
     sim::fail_symbol("cuMemCreate", last ? pages : 1, CUDA_ERROR_OUT_OF_MEMORY);
     sleep.wake();
@@ -252,10 +228,7 @@ TEST_CASE("a context may end between two wakings that find no room", "[unit][sle
     CHECK(sleep.state() == SleepState::Awake);
     CHECK(sim::used(1) == 0);
     const CurrentContext current(bed.sim.driver(), bed.sim.context());
-    std::string seen;
-    bed.launch(nullptr, reads(p, 20_MiB, &seen));
-    sim::run_all();
-    CHECK(has_contents(seen, 20_MiB, 4));
+    CHECK(holds(bed, p, 20_MiB, 4));
     Address again = 0;  // its addresses serve again
     const CUcontext third = make_context(1);
     REQUIRE(bed.allocator->allocate(third, 20_MiB, &again).ok());
@@ -275,13 +248,12 @@ TEST_CASE("waking makes no page while the device reports too little memory", "[u
   REQUIRE(sleep.go({}).asleep);
   static CUdeviceptr others = 0;
   static decltype(sim::count("cuMemCreate")) made = 0;
-  REQUIRE(entry<CUresult (*)(CUdeviceptr*, std::size_t)>("cuMemAlloc_v2")(&others, 200_MiB) ==
-          CUDA_SUCCESS);
+  REQUIRE(cuMemAlloc(&others, 200_MiB) == CUDA_SUCCESS);
   const auto before = sim::count("cuMemCreate");
   PeerProcesses(*bed.allocator)
       .set_neighbours({.ask = [](int, Bytes, Nanoseconds, std::shared_ptr<void>*) {
         made = sim::count("cuMemCreate");
-        REQUIRE(entry<CUresult (*)(CUdeviceptr)>("cuMemFree_v2")(others) == CUDA_SUCCESS);
+        REQUIRE(cuMemFree(others) == CUDA_SUCCESS);
         return Room::Made;
       }});
   sleep.wake();
@@ -298,10 +270,7 @@ TEST_CASE("a process that sleeps twice has one reserve of host memory", "[unit][
     bed.launch(nullptr, writes(p, 8_MiB, i));
     REQUIRE(sleep.go({}).asleep);
     CHECK_FALSE(sleep.go({}).asleep);
-    std::string seen;
-    bed.launch(nullptr, reads(p, 8_MiB, &seen));
-    sim::run_all();
-    REQUIRE(has_contents(seen, 8_MiB, i));
+    REQUIRE(holds(bed, p, 8_MiB, i));
   }
   CHECK(sim::live_host_blocks() == 1);
   bed.free(p);
@@ -327,10 +296,7 @@ TEST_CASE("pages that are being copied out stay when they are freed and trimmed"
   REQUIRE(sleep.go({}).asleep);
   CHECK(mine == 0);
   sim::set_entry_check(nullptr);
-  std::string seen;
-  bed.launch(nullptr, reads(other, 8_MiB, &seen));
-  sim::run_all();
-  CHECK(has_contents(seen, 8_MiB, 6));
+  CHECK(holds(bed, other, 8_MiB, 6));
   CHECK(sim::faults().empty());
   bed.free(other);
 }
@@ -342,15 +308,11 @@ TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOP
   const Address open = bed.malloc(40_MiB);
   const Address registered = bed.malloc(40_MiB);
   const Address mine = bed.malloc(40_MiB);
+  const ExportedBlock block = pin(bed, open);
   BlockInfo info;
-  ExportedBlock block;
-  REQUIRE(bed.allocator->find(open, &info) == Ownership::Live);
-  REQUIRE(PeerProcesses(*bed.allocator).pin(open, info.buffer_id, &block));
   REQUIRE(bed.allocator->find(registered, &info) == Ownership::Live);
   sleep.keep_awake(registered, info.buffer_id, true);
-  const SleepAnswer answer = sleep.go({});
-  INFO(answer.text);
-  REQUIRE(answer.asleep);
+  const SleepAnswer answer = fall_asleep(sleep);
   CHECK(answer.sums.exported >= 40_MiB);
   CHECK(answer.sums.registered >= 38_MiB);
   CHECK(says(answer, "exported"));
@@ -391,29 +353,15 @@ TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(8_MiB);
   const CUstream stream = bed.stream();
-  auto* begin = reinterpret_cast<CUresult (*)(CUstream, CUstreamCaptureMode)>(
-      sim::resolve("cuStreamBeginCapture_v2"));
-  auto* end =
-      reinterpret_cast<CUresult (*)(CUstream, CUgraph*)>(sim::resolve("cuStreamEndCapture"));
-  const auto capture = [&] {
-    GraphMemory(*bed.allocator).capture_begins(stream, NullStream::Legacy);
-    const CUresult result = begin(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-    GraphMemory(*bed.allocator)
-        .capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
-    REQUIRE(result == CUDA_SUCCESS);
-  };
-  capture();
+  begin_capture(bed, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   const SleepAnswer refused = sleep.go({});
   CHECK_FALSE(refused.asleep);
   CHECK(says(refused, "capture"));
-  CUgraph graph = nullptr;
-  REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
-  GraphMemory(*bed.allocator).capture_ended(stream, NullStream::Legacy, graph);
+  (void)end_capture(bed, stream);
   REQUIRE(sleep.go({}).asleep);
-  capture();
+  begin_capture(bed, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   CHECK(sleep.state() == SleepState::Awake);
-  REQUIRE(end(stream, &graph) == CUDA_SUCCESS);
-  GraphMemory(*bed.allocator).capture_ended(stream, NullStream::Legacy, graph);
+  (void)end_capture(bed, stream);
   bed.free(p);
 }
 
@@ -456,10 +404,7 @@ TEST_CASE("work of any context wakes all, and another device's context reaches i
   bed.launch(nullptr, writes(p, 8_MiB, 8));
   const CUcontext second = make_context(1);
   bed.launch(nullptr);
-  auto* enable = reinterpret_cast<CUresult (*)(CUcontext, unsigned)>(
-      sim::resolve("cuCtxEnablePeerAccess"));
-  REQUIRE(enable(first, 0) == CUDA_SUCCESS);
-  bed.allocator->peer_access_enabled(first, second);
+  bed.enable_peer(second, first);
   REQUIRE(sleep.go({.device = 0}).asleep);
   std::string seen;
   bed.launch(nullptr, reads(p, 8_MiB, &seen));

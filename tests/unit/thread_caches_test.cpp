@@ -22,8 +22,7 @@ namespace {
 template <typename Work>
 std::thread in_thread(Bed& bed, Work work) {
   return std::thread([&bed, work] {
-    auto* set = reinterpret_cast<CUresult (*)(CUcontext)>(sim::resolve("cuCtxSetCurrent"));
-    set(bed.sim.context());
+    cuCtxSetCurrent(bed.sim.context());
     work();
   });
 }
@@ -69,10 +68,10 @@ TEST_CASE("what another thread keeps serves before memory is made", "[unit][thre
        {std::pair{Bytes{4096}, 4}, {Bytes{4096}, 100}, {1_MiB, 4}, {40_MiB, 4}}) {
     Bed bed;
     const Keeper keeper(bed, bytes, count);
-    const auto before = bed.stats().reserved_bytes[0].current;
+    const auto before = bed.reserved();
     for (int i = 0; i < count; ++i)
       bed.malloc(bytes);
-    REQUIRE(bed.stats().reserved_bytes[0].current == before);
+    REQUIRE(bed.reserved() == before);
   }
 }
 
@@ -126,8 +125,7 @@ TEST_CASE("threads that take turns keep a block each", "[unit][thread_caches]") 
       bed.free(bed.malloc(bytes));
     REQUIRE(keepers_in_turns(bed, kThreads, bytes) == kThreads);
     // A block each, in slabs, and what was there before.
-    REQUIRE(bed.stats().reserved_bytes[0].current <=
-            static_cast<std::int64_t>(kThreads * bytes + 6_MiB));
+    REQUIRE(bed.reserved() <= kThreads * bytes + 6_MiB);
   }
 }
 
@@ -147,17 +145,15 @@ TEST_CASE("large blocks for threads that take turns are few where memory is shor
        {std::tuple{3_GiB, 40_MiB, 80_MiB}, {8_GiB, 200_MiB, 1_GiB + 240_MiB}}) {
     Bed bed({.device_memory = device});
     CHECK(keepers_in_turns(bed, 8, bytes) < 8);
-    CHECK(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(most));
+    CHECK(bed.reserved() <= most);
     CHECK(bed.allocator->trim(0, ~Bytes{0}).ok());
-    CHECK(bed.stats().reserved_bytes[0].current == 0);
+    CHECK(bed.reserved() == 0);
   }
 }
 
 TEST_CASE("streams that take turns keep a block each", "[unit][thread_caches]") {
   for (const Bytes bytes : {Bytes{512}, 64_KiB, 1_MiB}) {
-    Config config = Bed::vmm();
-    config.slabs_after = 0;
-    Bed bed({}, config);
+    Bed bed({}, {.backing = Backing::Vmm, .slabs_after = 0});
     constexpr std::size_t kStreams = 20;
     std::vector<CUstream> streams(kStreams);
     std::vector<Address> had(kStreams);
@@ -174,8 +170,7 @@ TEST_CASE("streams that take turns keep a block each", "[unit][thread_caches]") 
     }
     CHECK(changes == 0);
     // A block each, in slabs, one slab for what is returned, and what was there before.
-    CHECK(bed.stats().reserved_bytes[0].current <=
-          static_cast<std::int64_t>(kStreams * bytes + 6_MiB));
+    CHECK(bed.reserved() <= kStreams * bytes + 6_MiB);
   }
 }
 
@@ -198,25 +193,24 @@ TEST_CASE("empty_cache empties what other threads keep", "[unit][thread_caches]"
   for (const auto& [bytes, count] : {std::pair{Bytes{512}, 100}, {1_MiB, 3}, {40_MiB, 3}}) {
     Bed bed;
     const Keeper keeper(bed, bytes, count);
-    REQUIRE(bed.stats().reserved_bytes[0].current != 0);
+    REQUIRE(bed.reserved() != 0);
     REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+    REQUIRE(bed.reserved() == 0);
   }
 }
 
 TEST_CASE("a thread's end gives back what it kept", "[unit][thread_caches]") {
   Bed bed;
-  std::int64_t after_first = 0;
+  Bytes after_first = 0;
   for (int i = 0; i < 50; ++i) {
     in_thread(bed, [&] {
       for (const Bytes bytes : {Bytes{512}, Bytes{70'000}, 40_MiB})
         bed.allocator->free(quietly_allocate(bed, bytes));
     }).join();
-    if (i == 0) after_first = bed.stats().reserved_bytes[0].current;
+    if (i == 0) after_first = bed.reserved();
   }
   // Small and large blocks take turns: each keeps pages of its own after a while.
-  REQUIRE(bed.stats().reserved_bytes[0].current <=
-          after_first + static_cast<std::int64_t>(2_MiB));
+  REQUIRE(bed.reserved() <= after_first + 2_MiB);
   REQUIRE(bed.stats().allocation[0].allocated == 150);
   REQUIRE(bed.stats().allocation[0].current == 0);
 }
@@ -299,9 +293,7 @@ TEST_CASE("of two threads that free a block at once one is told", "[unit][thread
 TEST_CASE("one thread's numbers are those of the long way", "[unit][thread_caches]") {
   // All but what is free beside others: when that is merged is not the same.
   const auto run = [](bool magazines, unsigned seed) {
-    Config config = Bed::vmm();
-    config.thread_caches = magazines;
-    Bed bed({}, config);
+    Bed bed({}, {.backing = Backing::Vmm, .thread_caches = magazines});
     std::minstd_rand random(seed);
     std::vector<Address> blocks;
     for (int i = 0; i < 3000; ++i) {
@@ -333,17 +325,15 @@ TEST_CASE("one thread's numbers are those of the long way", "[unit][thread_cache
 
 TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][thread_caches]") {
   Bed bed;
-  auto* destroy = reinterpret_cast<CUresult (*)(CUstream)>(sim::resolve("cuStreamDestroy_v2"));
   for (int i = 0; i < 300; ++i) {
     const CUstream stream = bed.stream();
     bed.free_on(stream, bed.malloc_on(stream, 4096));
     bed.free_on(stream, bed.malloc_on(stream, 3_MiB));
-    bed.allocator->stream_destroyed(stream);
-    REQUIRE(destroy(stream) == CUDA_SUCCESS);
+    bed.end_stream(stream);
   }
-  REQUIRE(bed.stats().reserved_bytes[0].current <= static_cast<std::int64_t>(8_MiB));
+  REQUIRE(bed.reserved() <= 8_MiB);
   REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-  REQUIRE(bed.stats().reserved_bytes[0].current == 0);
+  REQUIRE(bed.reserved() == 0);
 }
 
 TEST_CASE("who asks waits until the owner is out", "[unit][thread_caches]") {

@@ -15,18 +15,12 @@ using namespace custash;
 namespace {
 
 Config whole() {
-  Config config;
-  config.backing = Backing::Whole;
-  return config;
+  return {.backing = Backing::Whole};
 }
 
 std::size_t allocations_below(Bed& bed, Address base) {
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(base, &info) == Ownership::Live);
-  ExportedBlock block;
-  PeerProcesses outside(*bed.allocator);
-  REQUIRE(outside.pin(base, info.buffer_id, &block));
-  outside.unpin(block);
+  const ExportedBlock block = pin(bed, base);
+  PeerProcesses(*bed.allocator).unpin(block);
   return block.pages.size();
 }
 
@@ -67,9 +61,7 @@ TEST_CASE("blocks from 2 MiB on begin at multiples of 64 KiB", "[unit][whole_blo
   // Nearly full: small blocks lie among large ones, and leave odd addresses.
   for (const Bytes memory : {Bytes{80_GiB}, Bytes{400_MiB}}) {
     for (const Backing backing : {Backing::Vmm, Backing::Whole, Backing::Driver}) {
-      Config config;
-      config.backing = backing;
-      Bed bed({.device_memory = memory}, config);
+      Bed bed({.device_memory = memory}, {.backing = backing});
       churn(bed, 20_MiB, [](Address base, Bytes bytes) {
         CHECK(base % (bytes < 2_MiB ? 512 : 64_KiB) == 0);
       });
@@ -83,9 +75,7 @@ TEST_CASE("while blocks must be whole each lies in one allocation", "[unit][whol
 }
 
 TEST_CASE("blocks that were made before are handed out no more", "[unit][whole_blocks]") {
-  Config config;
-  config.backing = Backing::Auto;
-  Bed bed({.device_memory = 80_GiB}, config);
+  Bed bed({.device_memory = 80_GiB}, {.backing = Backing::Auto});
   PeerProcesses(*bed.allocator).set_registering([] { return asked_of(false); });
   bed.free(bed.malloc(512_MiB));  // in handles of 32 MiB, and cached
   const Address before = bed.malloc(300_MiB);

@@ -30,10 +30,8 @@ struct LifeBed : PinnedBed {
     pinned->reclaim().context_gone(sim.context());
     CUcontext again = nullptr;
     REQUIRE(cuDevicePrimaryCtxRetain(&again, 0) == CUDA_SUCCESS);
-    REQUIRE(cuCtxSetCurrent(again) == CUDA_SUCCESS);
+    use(again);
   }
-
-  void make_current(CUcontext context) { REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS); }
 };
 
 void check_nothing_held(LifeBed& bed) {
@@ -71,7 +69,7 @@ TEST_CASE("buffers end with their context, whatever state they are in",
     CHECK(bed.pinned->find(reinterpret_cast<Address>(buffer), nullptr) == Ownership::Foreign);
     CHECK_FALSE(bed.pinned->free(buffer).has_value());
   }
-  bed.make_current(bed.sim.context());
+  use(bed.sim.context());
   check_nothing_held(bed);
   bed.free_host(bed.host(kBytes));
   CHECK(bed.pinned->validate());
@@ -105,7 +103,7 @@ TEST_CASE("a context ends after the work of others with its buffers",
     const Address to = sim::make_block(kBytes);
     const CUcontext context = make_context();
     void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
-    bed.make_current(bed.sim.context());
+    use(bed.sim.context());
     const auto copy = bed.copy_from(buffer, other, to, kBytes);
     if (named) bed.name_stream(buffer, other);
     bed.release(buffer);
@@ -125,7 +123,7 @@ TEST_CASE("the end of another context frees what waited for its work",
     const CUstream s = bed.stream();
     bed.copy_from(buffer, s, sim::make_block(kBytes), kBytes);
     if (named) bed.name_stream(buffer, s);
-    bed.make_current(bed.sim.context());
+    use(bed.sim.context());
     bed.release(buffer);
     bed.destroy(context);
     CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == buffer);
@@ -141,7 +139,7 @@ TEST_CASE("a context that had the memory's addresses does not own those of the n
     bed.host(4096);
     if (i % 2 == 0) bed.free_host(buffer);
     bed.destroy(context);
-    bed.make_current(bed.sim.context());
+    use(bed.sim.context());
     check_nothing_held(bed);
   }
 }
@@ -153,7 +151,7 @@ TEST_CASE("buffers of several contexts are apart", "[unit][host_cache_life]") {
   const CUcontext context = make_context();
   void* second = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
   CHECK(second != first);
-  bed.make_current(bed.sim.context());
+  use(bed.sim.context());
   bed.free_host(second);  // a free in whichever context
   CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == first);
   bed.destroy(context);
@@ -181,7 +179,7 @@ TEST_CASE("a context ends in the middle of an allocation elsewhere",
     here.name_stream(buffers[0], s);
     for (void* buffer : buffers)
       here.release(buffer);
-    here.make_current(here.sim.context());
+    use(here.sim.context());
     if (at % 2 == 0) sim::run_all();
     sim::fail_symbol("cuMemHostRegister_v2", 1, CUDA_ERROR_OUT_OF_MEMORY);
     sim::fail_symbol("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);

@@ -11,21 +11,18 @@ constexpr Bytes kBytes = 3_MiB;
 // Write-combined memory is the driver's: here, nothing touches it, whatever its size.
 constexpr unsigned kUntouched = CU_MEMHOSTALLOC_WRITECOMBINED;
 
-Config without_run_ahead() {
-  Config config = Bed::vmm();
-  config.run_ahead_percent = 0;
-  return config;
-}
-
-CUcontext primary(int device) {
-  CUcontext context = nullptr;
-  REQUIRE(cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
-  return context;
-}
-
 // A device buffer of the current context, by the driver's own call.
 Address device_block(Bytes bytes) {
   return sim::make_block(bytes);
+}
+
+// The stream is held: the buffer is handed out once it is released, and not before.
+void check_comes_behind(PinnedBed& bed, CUstream held, const void* buffer, unsigned flags = 0) {
+  sim::run_all();
+  CHECK(bed.host(kBytes, flags) != buffer);
+  sim::release(held);
+  sim::run_all();
+  CHECK(bed.host(kBytes, flags) == buffer);
 }
 
 }  // namespace
@@ -52,9 +49,7 @@ TEST_CASE("a buffer is not handed out before the copy from it has run",
 }
 
 TEST_CASE("a buffer's free that the driver refuses frees nothing", "[unit][host_cache_order]") {
-  Config config = Bed::vmm();
-  config.free_mode = FreeMode::Strict;
-  PinnedBed bed({}, config);
+  PinnedBed bed({}, {.backing = Backing::Vmm, .free_mode = FreeMode::Strict});
   bed.free(bed.malloc(kBytes));  // the context has state
   void* buffer = bed.host(kBytes);
   sim::fail_symbol("cuCtxSynchronize", 1, CUDA_ERROR_NOT_PERMITTED);
@@ -71,7 +66,7 @@ TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
     void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
     std::vector<CUstream> streams;
     for (const int device : {0, 0, 1}) {
-      REQUIRE(cuCtxSetCurrent(primary(device)) == CUDA_SUCCESS);
+      use(primary_context(device));
       streams.push_back(bed.stream());
       const bool uses = static_cast<int>(streams.size()) - 1 == user;
       if (uses) {
@@ -81,14 +76,14 @@ TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
       }
     }
     sim::hold(streams[static_cast<std::size_t>(user)]);
-    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    use(bed.sim.context());
     bed.free_host(buffer);
     sim::run_all();
     CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) != buffer);
     // In the other device's context, too, which has not seen the buffer yet.
-    REQUIRE(cuCtxSetCurrent(primary(user == 2 ? 1 : 0)) == CUDA_SUCCESS);
+    use(primary_context(user == 2 ? 1 : 0));
     sim::release(streams[static_cast<std::size_t>(user)]);
-    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    use(bed.sim.context());
     sim::run_all();
     CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == buffer);
   }
@@ -119,9 +114,7 @@ TEST_CASE("a free makes no call that waits, with any amount of work in flight",
 
 TEST_CASE("a free waits for what option free: says", "[unit][host_cache_order]") {
   for (const FreeMode mode : {FreeMode::Auto, FreeMode::Never, FreeMode::Strict}) {
-    Config config = Bed::vmm();
-    config.free_mode = mode;
-    PinnedBed bed({}, config);
+    PinnedBed bed({}, {.backing = Backing::Vmm, .free_mode = mode});
     const CUstream s = bed.stream();
     const CUstream t = bed.stream();
     void* target = bed.host(kBytes);
@@ -147,7 +140,7 @@ TEST_CASE("the quick free does not skip that wait", "[unit][host_cache_order]") 
 TEST_CASE(
     "where enough is in flight an allocation waits for the first of it rather than pin more",
     "[unit][host_cache_order]") {
-  PinnedBed bed({}, without_run_ahead());
+  PinnedBed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   bed.launch(bed.stream());
   constexpr Bytes kLarge = 64_MiB;
@@ -191,9 +184,7 @@ TEST_CASE("a stream that is always busy needs no more buffers than it lags behin
 }
 
 TEST_CASE("more may be in flight where more is in use", "[unit][host_cache_order]") {
-  Config config = Bed::vmm();
-  config.run_ahead_percent = 1000;
-  PinnedBed bed({}, config);
+  PinnedBed bed({}, {.backing = Backing::Vmm, .run_ahead_percent = 1000});
   const CUstream s = bed.stream();
   constexpr Bytes kLarge = 64_MiB;
   bed.host(kLarge, kUntouched);
@@ -208,7 +199,7 @@ TEST_CASE("more may be in flight where more is in use", "[unit][host_cache_order
 
 TEST_CASE("a wait for a buffer does not hang where two kernels need each other",
           "[unit][host_cache_order]") {
-  PinnedBed bed({}, without_run_ahead());
+  PinnedBed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
   constexpr Bytes kLarge = 128_MiB;
@@ -250,23 +241,19 @@ TEST_CASE("all of several named streams are waited for, of several devices",
   const CUstream s = bed.stream();
   void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
   bed.copy_from(buffer, s, device_block(kBytes), kBytes);
-  REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
+  use(primary_context(1));
   const CUstream t = bed.stream();
   bed.copy_from(buffer, t, device_block(kBytes), kBytes);
   bed.name_stream(buffer, t);
   bed.name_stream(buffer, s);
   sim::hold(t);
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  use(bed.sim.context());
   bed.release(buffer);
-  sim::run_all();
-  CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) != buffer);
-  sim::release(t);
-  sim::run_all();
-  CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == buffer);
+  check_comes_behind(bed, t, buffer, CU_MEMHOSTALLOC_PORTABLE);
 }
 
 TEST_CASE("buffers behind named streams are not waited for", "[unit][host_cache_order]") {
-  PinnedBed bed({}, without_run_ahead());
+  PinnedBed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   constexpr Bytes kLarge = 90_MiB;
   for (int i = 0; i < 4; ++i) {
@@ -286,11 +273,7 @@ TEST_CASE("a buffer without named streams waits for all", "[unit][host_cache_ord
   bed.launch(s);
   sim::hold(s);
   bed.release(buffer);
-  sim::run_all();
-  CHECK(bed.host(kBytes) != buffer);
-  sim::release(s);
-  sim::run_all();
-  CHECK(bed.host(kBytes) == buffer);
+  check_comes_behind(bed, s, buffer);
 }
 
 TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[unit][host_cache_order]") {
@@ -303,11 +286,7 @@ TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[unit][host_cach
   bed.name_stream(buffer, s);
   CHECK_FALSE(bed.pinned->try_free(buffer));
   bed.free_host(buffer);
-  sim::run_all();
-  CHECK(bed.host(kBytes) != buffer);
-  sim::release(t);
-  sim::run_all();
-  CHECK(bed.host(kBytes) == buffer);
+  check_comes_behind(bed, t, buffer);
 }
 
 TEST_CASE("the next owner of a buffer starts without named streams",
@@ -349,8 +328,7 @@ TEST_CASE("where the stream takes no event the buffer waits for everything",
           .capture_begin_done(named, NullStream::Legacy, began == CUDA_SUCCESS);
     }
     if (which == std::string("destroyed")) {
-      bed.allocator->stream_destroyed(named);
-      REQUIRE(cuStreamDestroy(named) == CUDA_SUCCESS);
+      bed.end_stream(named);
     }
     INFO(which);
     bed.release(buffer);

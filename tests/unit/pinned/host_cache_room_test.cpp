@@ -11,15 +11,11 @@ constexpr Bytes kBytes = 3_MiB;
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
 Config limited(Bytes limit) {
-  Config config = Bed::vmm();
-  config.pinned_limit = limit;
-  return config;
+  return {.backing = Backing::Vmm, .pinned_limit = limit};
 }
 
 Config decaying(std::uint32_t seconds) {
-  Config config = Bed::vmm();
-  config.pinned_decay = seconds;
-  return config;
+  return {.backing = Backing::Vmm, .pinned_decay = seconds};
 }
 
 Status allocate(PinnedBed& bed, Bytes bytes, void** out) {

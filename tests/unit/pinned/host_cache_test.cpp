@@ -76,9 +76,7 @@ TEST_CASE("sizes and flags that are served", "[unit][host_cache]") {
   CHECK_FALSE(bed.pinned->serves(0, 0));
   CHECK_FALSE(bed.pinned->serves(1, 8));
   CHECK_FALSE(bed.pinned->serves(1ULL << 50, 0));
-  Config off = Bed::vmm();
-  off.pinned = false;
-  PinnedBed without({}, off);
+  PinnedBed without({}, {.backing = Backing::Vmm, .pinned = false});
   CHECK_FALSE(without.pinned->serves(4096, 0));
 }
 

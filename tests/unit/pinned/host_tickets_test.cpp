@@ -12,12 +12,6 @@ using sim::make_stream;
 
 namespace {
 
-CUcontext primary(int device) {
-  CUcontext context = nullptr;
-  REQUIRE(cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS);
-  return context;
-}
-
 struct Tickets : Bed {
   using Bed::Bed;
 
@@ -30,12 +24,6 @@ struct Tickets : Bed {
   bool passed(std::uint64_t ticket) {
     WorkInFlight(*allocator).tickets().poll();
     return WorkInFlight(*allocator).tickets().passed() >= ticket;
-  }
-
-  void destroy(CUcontext context) {
-    allocator->context_destroyed(context);
-    REQUIRE(cuCtxDestroy(context) == CUDA_SUCCESS);
-    allocator->context_gone(context);
   }
 };
 
@@ -92,18 +80,18 @@ TEST_CASE("a ticket holds the work of every stream, context and device",
           "[unit][host_tickets]") {
   for (const int late : {0, 1, 2, 3}) {
     Tickets bed;
-    const CUcontext contexts[] = {bed.sim.context(), primary(1), make_context()};
+    const CUcontext contexts[] = {bed.sim.context(), primary_context(1), make_context()};
     std::vector<std::pair<CUcontext, CUstream>> streams;
     for (const CUcontext context : contexts) {
-      REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+      use(context);
       streams.emplace_back(context, bed.stream());
       if (context == bed.sim.context()) streams.emplace_back(context, bed.stream());
     }
     for (const auto& [context, stream] : streams) {
-      REQUIRE(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+      use(context);
       bed.launch(stream);
     }
-    REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+    use(bed.sim.context());
     const CUstream held = streams[static_cast<std::size_t>(late)].second;
     sim::hold(held);
     const auto ticket = bed.take();
@@ -159,14 +147,14 @@ TEST_CASE("a ticket holds back no stream of another device than the buffer's",
   bed.free(p);
   const Address q = bed.malloc(kLarge);  // in debt
   bed.launch(s, {.needs_flag = 1});
-  REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
+  use(primary_context(1));
   bed.launch(bed.stream());  // the context of device 1 is known
   CUcontext other = nullptr;
   REQUIRE(cuCtxGetCurrent(&other) == CUDA_SUCCESS);
   std::uint64_t ticket = 0;
   REQUIRE(WorkInFlight(*bed.allocator).take_ticket(other, &ticket).ok());
   CHECK_FALSE(bed.passed(ticket));
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  use(bed.sim.context());
   bed.launch(t, {.accesses = {{q, 8, true}}, .sets_flag = 1});
   sim::run_all();
   CHECK_FALSE(sim::hung());
@@ -177,11 +165,11 @@ TEST_CASE("nothing runs any more in a context that has ended", "[unit][host_tick
   Tickets bed;
   const CUcontext second = make_context();  // current now
   bed.launch(bed.stream());
-  REQUIRE(cuCtxSetCurrent(bed.sim.context()) == CUDA_SUCCESS);
+  use(bed.sim.context());
   bed.launch(bed.stream());
   const auto both = bed.take();
   CHECK_FALSE(bed.passed(both));
-  bed.destroy(second);  // waits for what the other's frees would have waited for
+  bed.end_context(second);  // waits for what the other's frees would have waited for
   CHECK(bed.passed(both));
   CHECK(bed.take() == 0);
 }
@@ -197,7 +185,7 @@ TEST_CASE("a kernel's fault is told once a ticket is taken, and holds up nothing
         CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(ticket == 0);
   CHECK(bed.allocator->context_broken(bed.sim.context()));
-  REQUIRE(cuCtxSetCurrent(primary(1)) == CUDA_SUCCESS);
+  use(primary_context(1));
   bed.launch(bed.stream());
   WorkInFlight(*bed.allocator).take_ticket(bed.sim.context(), &ticket).ignore();
   CHECK_FALSE(bed.passed(ticket));
