@@ -357,30 +357,22 @@ TEST_CASE("on a nearly full device blocks go unguarded", "[unit][guards]") {
   CHECK(bed.stats().allocation[0].current == 0);
 }
 
-TEST_CASE("freed guarded blocks give way to an allocation", "[unit][guards]") {
+TEST_CASE("freed guarded blocks give way to an allocation, beside a capture, too",
+          "[unit][guards]") {
   constexpr Bytes kMost = 1200_MiB;
-  Bed bed({.device_memory = 2_GiB}, guarding());
-  const Address p = bed.malloc(kMost);
-  REQUIRE(bed.stats().num_guarded == 1);
-  bed.launch(nullptr, {.accesses = {{p, kMost, true}}});
-  bed.free(p);
-  bed.free(bed.malloc(kMost));
-  CHECK(bed.stats().num_ooms == 0);
-  CHECK(sim::faults().empty());
-}
-
-TEST_CASE("they give way beside a capture, too", "[unit][guards]") {
-  constexpr Bytes kMost = 1200_MiB;
-  Bed bed({.device_memory = 2_GiB}, guarding());
-  const CUstream captured = bed.stream();
-  const Address p = bed.malloc(kMost);
-  bed.launch(nullptr, {.accesses = {{p, kMost, true}}});
-  bed.free(p);
-  begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  bed.free(bed.malloc(kMost));
-  CHECK(end_capture(bed, captured) != nullptr);
-  CHECK(bed.stats().num_ooms == 0);
-  CHECK(sim::faults().empty());
+  for (const bool capturing : {false, true}) {
+    Bed bed({.device_memory = 2_GiB}, guarding());
+    const CUstream captured = bed.stream();
+    const Address p = bed.malloc(kMost);
+    REQUIRE(bed.stats().num_guarded == 1);
+    bed.launch(nullptr, {.accesses = {{p, kMost, true}}});
+    bed.free(p);
+    if (capturing) begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    bed.free(bed.malloc(kMost));
+    if (capturing) CHECK(end_capture(bed, captured) != nullptr);
+    CHECK(bed.stats().num_ooms == 0);
+    CHECK(sim::faults().empty());
+  }
 }
 
 TEST_CASE("without virtual memory management blocks go unguarded", "[unit][guards]") {

@@ -91,19 +91,22 @@ TEST_CASE("the first submission on another stream pays the debt, once", "[unit][
   REQUIRE(sim::count("cuCtxWaitEvent") == 0);
 }
 
+// Without context events each stream is made to wait by itself.
 TEST_CASE("work on the second stream runs only after the first owner's", "[unit][ordering]") {
-  Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  const Address p = bed.malloc(kBytes);
-  bed.launch(s, {.accesses = {{p, kBytes, true}}});
-  const auto first = sim::last_op(s);
-  sim::hold(s);
-  bed.free(p);
-  REQUIRE(bed.malloc(kBytes) == p);
-  bed.launch(t, {.accesses = {{p, kBytes, true}}});
-  check_runs_behind(s, sim::last_op(t));
-  REQUIRE(sim::complete(first));
+  for (const bool context_events : {true, false}) {
+    Bed bed({.context_events = context_events});
+    const CUstream s = bed.stream();
+    const CUstream t = bed.stream();
+    const Address p = bed.malloc(kBytes);
+    bed.launch(s, {.accesses = {{p, kBytes, true}}});
+    const auto first = sim::last_op(s);
+    sim::hold(s);
+    bed.free(p);
+    REQUIRE(bed.malloc(kBytes) == p);
+    bed.launch(t, {.accesses = {{p, kBytes, true}}});
+    check_runs_behind(s, sim::last_op(t));
+    REQUIRE(sim::complete(first));
+  }
 }
 
 TEST_CASE("without a hand-out there is no debt", "[unit][ordering]") {
@@ -225,19 +228,6 @@ TEST_CASE("free:never does not wait, free:strict waits for everything, free:copi
     REQUIRE(sim::complete(op) == (mode != FreeMode::Never));
     REQUIRE(sim::count("cuCtxSynchronize") == (mode == FreeMode::Strict ? 1 : 0));
   }
-}
-
-TEST_CASE("without context events each stream is made to wait by itself", "[unit][ordering]") {
-  Bed bed({.context_events = false});
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  const Address p = bed.malloc(kBytes);
-  bed.launch(s, {.accesses = {{p, kBytes, true}}});
-  sim::hold(s);
-  bed.free(p);
-  REQUIRE(bed.malloc(kBytes) == p);
-  bed.launch(t, {.accesses = {{p, kBytes, true}}});
-  check_runs_behind(s, sim::last_op(t));
 }
 
 TEST_CASE("single_stream:off pays at the allocation", "[unit][ordering]") {
