@@ -60,6 +60,7 @@ class Parser {
     words_ >> size;
     c.bytes = sizes_[c.block] = size_of(size);
     if (op == Op::MallocAsync) c.stream = number();
+    if (op == Op::HostAlloc) program_.pinned = true;
   }
 
   // Those whose numbers are (stream), (block, stream), …
@@ -72,7 +73,6 @@ class Parser {
     static const std::map<std::string, Form> kForms{{"stream", {Op::CreateStream, "sf"}},
                                                     {"bstream", {Op::CreateStream, "s"}},
                                                     {"unstream", {Op::DestroyStream, "s"}},
-                                                    {"free", {Op::Free, "b"}},
                                                     {"afree", {Op::FreeAsync, "bs"}},
                                                     {"share", {Op::RecordStream, "bs"}},
                                                     {"tohost", {Op::CopyToHost, "sbo"}},
@@ -92,7 +92,14 @@ class Parser {
                                                     {"run", {Op::Step, "n"}},
                                                     {"begin", {Op::CaptureBegin, "sf"}},
                                                     {"gbegin", {Op::CaptureBegin, "s"}},
-                                                    {"launch", {Op::Launch, "os"}}};
+                                                    {"launch", {Op::Launch, "os"}},
+                                                    {"release", {Op::HostRelease, "b"}},
+                                                    {"name", {Op::HostName, "bs"}},
+                                                    {"write", {Op::BufferWrite, "b"}},
+                                                    {"read", {Op::BufferRead, "b"}},
+                                                    {"in", {Op::CopyIn, "bs"}},
+                                                    {"out", {Op::CopyOut, "bs"}},
+                                                    {"idle", {Op::Idle, "n"}}};
     const auto found = kForms.find(name);
     if (found == kForms.end()) return false;
     Command& c = put(found->second.op);
@@ -112,6 +119,15 @@ class Parser {
     if (plain(name)) return;
     if (name == "malloc") return allocate(Op::Malloc);
     if (name == "amalloc") return allocate(Op::MallocAsync);
+    if (name == "alloc" || name == "falloc") {
+      allocate(Op::HostAlloc);
+      if (name == "falloc") program_.commands.back().flags = number();
+      return;
+    }
+    if (name == "free") {
+      put(program_.pinned ? Op::HostFree : Op::Free).block = number();
+      return;
+    }
     if (name == "ctx") {
       context_ = number();
       return;

@@ -7,6 +7,9 @@
 //   hostread H record E S | wait E S | esync E | sync S | csync | trim | sleep | nod N (about
 //   so many bytes of the process) | run N begin S (relaxed) | gbegin S (global) | end S G |
 //   launch G S | ungraph G (and its executable)
+// With pinned memory, whose buffers are freed by `free`, too:
+//   alloc B SIZE | falloc B SIZE FLAGS | release B | name B S | write B | read B | in B S |
+//   out B S | idle SECONDS
 // Streams 0, 1 and 2 are the default ones (program.hpp). Sizes: 100, 4K, 3M. Pure.
 #pragma once
 

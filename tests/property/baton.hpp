@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Baton: runs a program's commands in their order on real threads, with real thread-local
-// state, and watches: races, driver calls with a lock held. `World` has run(), finish(),
-// fail().
+// state, and counts driver calls with a lock held.
 #pragma once
 
 #include "allocator/base/mutex.hpp"
-#include "tests/property/outcome.hpp"
 #include "tests/property/tracer.hpp"
-#include "tests/sim/sim.hpp"
+#include "tests/property/world_base.hpp"
 
 #include <condition_variable>
 #include <cstdio>
@@ -19,10 +17,9 @@ namespace custash::property {
 
 // Hands the program's commands to its threads, one after the other; a command may stand still
 // inside one of its driver calls while others run.
-template <typename Program, typename World>
 class Baton {
  public:
-  Baton(const Program& program, World& world, sim::RaceDetector& detector, Outcome& out)
+  Baton(const Program& program, WorldBase& world, sim::RaceDetector& detector, Outcome& out)
       : program_(program), world_(world), detector_(detector), out_(out) {
     current_ = this;
     entries_with_lock_held_ = 0;
@@ -89,7 +86,7 @@ class Baton {
       turned_.wait(
           lock, [&] { return started_ == program_.threads && (over() || is_turn_of(index)); });
       if (over()) return false;
-      if (ends_thread(program_.commands[next_])) return true;
+      if (program_.commands[next_].op == Op::EndThread) return true;
       const sim::ThreadId self = sim::this_thread();
       if (program_.synced && last_ >= 0 && last_ != static_cast<int>(self)) {
         detector_.thread_sync(static_cast<sim::ThreadId>(last_), self);
@@ -108,7 +105,7 @@ class Baton {
 
   void one() {
     const std::size_t at = next_++;
-    const auto& command = program_.commands[at];
+    const Command& command = program_.commands[at];
     if (tracing()) std::printf("  %zu: %s\n", at, to_string(command).c_str());
     const bool alone =
         program_.synced || program_.threads == 1 || inside_ || steps_of_capture(command) ||
@@ -125,10 +122,11 @@ class Baton {
     inside_until_ = next_;
     while (inside_until_ < program_.commands.size() &&
            inside_until_ < next_ + static_cast<std::size_t>(nested_)) {
-      const auto& inner = program_.commands[inside_until_];
-      // What spins for a later launch must not hold up the call that stands here.
+      const Command& inner = program_.commands[inside_until_];
+      // What spins for a later launch must not hold up the call that stands here. The end of a
+      // context waits until other threads' calls are over, so that it runs inside none of them.
       if (inner.thread == outer_ || inner.needs != 0 || steps_of_capture(inner) ||
-          waits_for_calls(inner))
+          inner.op == Op::DestroyContext)
         break;
       ++inside_until_;
     }
@@ -146,7 +144,7 @@ class Baton {
   static inline thread_local int until_nested_ = 0;
 
   const Program& program_;
-  World& world_;
+  WorldBase& world_;
   sim::RaceDetector& detector_;
   Outcome& out_;
   std::mutex mutex_;
@@ -159,32 +157,5 @@ class Baton {
   int started_ = 0;
   int last_ = -1;
 };
-
-template <typename World, typename Program, typename Setup>
-Outcome run_watched(const Program& program, const Setup& setup) {
-  sim::RaceDetector& detector = traced_detector();
-  Outcome out;
-  out.codes.assign(program.commands.size(), CUDA_SUCCESS);
-  World world(setup, detector);
-  using Runner = Baton<Program, World>;
-  sim::set_entry_check(Runner::on_entry);
-  Runner(program, world, detector, out).run();
-  // What is told first is what is wrong first: a race before what it may have led to.
-  const auto check_races = [&] {
-    // Where an allocation failed, what should have ordered the program may be missing with it.
-    const bool wrong =
-        setup.tight ? detector.count(sim::Report::AllocatorFault) != 0 : !detector.clean();
-    if (wrong) world.fail(Violation::Race, detector.text());
-  };
-  check_races();
-  world.finish();
-  sim::set_entry_check(nullptr);
-  check_races();
-  if (Runner::lock_was_held())
-    world.fail(Violation::LockHeld, "the driver was entered with a lock held");
-  out.kind = world.kind();
-  out.text = world.text();
-  return out;
-}
 
 }  // namespace custash::property

@@ -29,4 +29,21 @@ class Dice {
   std::mt19937_64 random_;
 };
 
+// Draws for a program's setup: over all seeds every combination of options comes up.
+class Draws {
+ public:
+  explicit Draws(std::uint64_t seed) : left_(seed * 0xd1342543de82ef95ULL) {
+    left_ ^= left_ >> 29U;
+  }
+
+  std::uint64_t operator()(std::uint64_t of) {
+    const std::uint64_t drawn = left_ % of;
+    left_ /= of;
+    return drawn;
+  }
+
+ private:
+  std::uint64_t left_;
+};
+
 }  // namespace custash::property

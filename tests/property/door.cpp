@@ -79,6 +79,10 @@ class BareDoor final : public Door {
 
   CUresult leave(Address) override { return CUDA_SUCCESS; }
 
+  CUresult ours(const Call& call) override { return call(); }
+
+  Allocator* core() override { return nullptr; }
+
   std::string check(int, std::int64_t, bool) override { return {}; }
 
   std::string check_empty(int) override { return {}; }
@@ -92,12 +96,22 @@ class BareDoor final : public Door {
   }
 };
 
+CUresult no_registration(int* value, CUdevice_attribute which, CUdevice device) {
+  const CUresult result = cuDeviceGetAttribute(value, which, device);
+  if (which == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) *value = 0;
+  return result;
+}
+
+const Driver* driver_of(const CachedOptions& options) {
+  auto* driver = new Driver(sim::make_driver());
+  if (!options.registered) driver->device_get_attribute = no_registration;
+  return driver;
+}
+
 class CachedDoor final : public Door {
  public:
   explicit CachedDoor(const CachedOptions& options)
-      : fast_(options.fast),
-        driver_(new Driver(sim::make_driver())),
-        allocator_(*new Allocator(*driver_, options.config)) {
+      : fast_(options.fast), allocator_(*new Allocator(*driver_of(options), options.config)) {
     if (options.store != nullptr) Sleep(allocator_).set_store(*options.store);
   }  // never destroyed, as in the product
 
@@ -239,6 +253,10 @@ class CachedDoor final : public Door {
     return PeerProcesses(allocator_).quiet(address).code();
   }
 
+  CUresult ours(const Call& call) override { return call(); }
+
+  Allocator* core() override { return &allocator_; }
+
   CUresult empty_cache(CUcontext context) override {
     ContextCache* const cache = allocator_.state().known(context);
     return cache == nullptr ? CUDA_SUCCESS : cache->trim().code();
@@ -346,7 +364,6 @@ class CachedDoor final : public Door {
   }
 
   const bool fast_;
-  const Driver* driver_;
   Allocator& allocator_;
   ChargedMemory memory_{allocator_};
   std::map<CUcontext, Accounts::Number> accounts_;

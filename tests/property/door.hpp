@@ -65,6 +65,11 @@ class Door {
   // A card, or another interface, is about to use the block.
   virtual CUresult leave(Address address) = 0;
 
+  // A call of custash's beside these, for pinned memory; never of the bare door.
+  virtual CUresult ours(const Call& call) = 0;
+  // Null: bare.
+  [[nodiscard]] virtual Allocator* core() = 0;
+
   // What must hold at any time; empty when it does. `live`: bytes asked for and not freed.
   // `exact`: none of them came from the driver itself, as after a call that failed.
   virtual std::string check(int device, std::int64_t live, bool exact) = 0;
@@ -78,6 +83,7 @@ struct CachedOptions {
   Config config;
   bool fast = false;  // the calls that do without the driver are tried first, as the runtime's
                       // door does
+  bool registered = true;  // the device reaches registered memory under the host's address
   HostStore* store =
       nullptr;  // keeps the contents of sleeping memory; else the driver's memory
 };

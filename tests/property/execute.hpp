@@ -20,14 +20,16 @@ namespace custash::property {
 struct Setup {
   bool bare = true;
   Config config = {};
-  bool fast = false;
+  bool fast = false;  // the calls that do without the driver first, as the runtime's door does
+  bool registered = true;  // new pinned memory is mapped and registered; else the driver's own
   bool context_events = true;
-  bool tight =
-      false;  // little device memory: an allocation may fail, and nothing else may go wrong
+  // Little memory, or a limit of pinned memory: an allocation may fail, and nothing else may go
+  // wrong.
+  bool tight = false;
   sim::Advance advance = sim::Advance::Told;
   std::uint64_t seed = 1;
   bool sleeps = false;  // goes to sleep, and is woken, at random steps
-  bool looks = false;   // the service's thread looks for idle memory
+  bool looks = false;   // the service's thread looks for idle memory or buffers
   bool log = false;     // the simulator keeps the list of calls
   Bytes memory =
       0;  // of each device, bare as well; 0: as much as is wanted, or little where tight

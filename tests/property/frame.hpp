@@ -1,25 +1,41 @@
 // SPDX-License-Identifier: MIT
-// Frame: what all generators of random programs share: whose turn it is, which stream, and what
-// must come before; streams, events and contexts. `Kind` names a generator's own types: Op,
-// Command, Program, Style, Graph. One program each; no lock.
+// Frame: what the generators of random programs share: whose turn it is, which stream, and what
+// must come before; streams, events, contexts and captures. One program each; no lock.
 #pragma once
 
 #include "tests/property/dice.hpp"
+#include "tests/property/generate.hpp"
 #include "tests/property/order.hpp"
-#include "tests/property/program.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 #include <vector>
 
 namespace custash::property {
 
-template <typename Kind>
-class Frame : protected Dice {
- protected:
-  using Op = typename Kind::Op;
-  using Command = typename Kind::Command;
+struct GraphModel {
+  int id = 0;
+  int context = 0;
+  int thread = 0;
+  bool executable = false;
+  bool template_alive = true;
+  bool spent = false;              // memory that it names is gone: it is launched no more
+  std::vector<int> contexts = {};  // of its nodes
+  std::vector<int> lanes = {};     // that captured it
+  std::vector<Use> uses = {};
 
+  [[nodiscard]] bool names(int block) const {
+    return std::any_of(
+        uses.begin(), uses.end(), [&](const Use& use) { return use.block == block; });
+  }
+};
+
+class Frame : protected Dice {
+ public:
+  virtual ~Frame() = default;
+
+ protected:
   struct EventModel {
     int id = 0;
     int context = 0;
@@ -30,11 +46,11 @@ class Frame : protected Dice {
   struct Capture {
     int lane = -1;
     bool relaxed = true;
-    typename Kind::Graph graph = {};
+    GraphModel graph = {};
     std::vector<int> lanes = {};  // the origin first, then what it drew in
   };
 
-  Frame(std::uint64_t seed, const typename Kind::Style& style)
+  Frame(std::uint64_t seed, const Style& style)
       : Dice(seed), style_(style), order_(style.threads) {
     program_.seed = seed;
     program_.threads = style.threads;
@@ -43,14 +59,39 @@ class Frame : protected Dice {
       open_context(context);
   }
 
-  // Threads work in bursts. `calls` of a command: how many driver calls it has, about.
-  template <typename Calls>
-  void turn(Calls calls) {
+  // Appends something to the program.
+  virtual void one() = 0;
+
+  virtual void end_capture() { finish_capture(); }
+
+  // How many driver calls a command has, about.
+  [[nodiscard]] virtual int calls_of(const Command&) const { return 7; }
+
+  // The first streams are there so that the program has something to work on.
+  Program make(int streams) {
+    for (; streams > 0; --streams) {
+      turn();
+      create_stream();
+    }
+    while (static_cast<int>(program_.commands.size()) < style_.commands) {
+      turn();
+      one();
+    }
+    if (capture_.lane >= 0) {
+      thread_ = capture_.graph.thread;
+      context_ = capture_.graph.context;
+      end_capture();
+    }
+    return std::move(program_);
+  }
+
+  // Threads work in bursts.
+  void turn() {
     if (style_.threads > 1 && chance(style_.turns)) {
       const int before = std::exchange(thread_, pick(0, style_.threads - 1));
       if (style_.nested && before != thread_ && !program_.commands.empty() && chance(60)) {
         Command& outer = program_.commands.back();
-        outer.entry = pick(1, calls(outer));
+        outer.entry = pick(1, calls_of(outer));
         outer.nested = pick(1, 4);
         // What is freed meanwhile may come before the work of `outer`.
         if (std::exchange(shown_by_, 0) == program_.commands.size())
@@ -126,7 +167,7 @@ class Frame : protected Dice {
     return able.empty() ? -1 : any(able);
   }
 
-  // Streams of the context that this thread may give work to.
+  // Created streams of the context that this thread may give work to.
   std::vector<int> named_streams() {
     std::vector<int> able;
     for (int i = 0; i < order_.lanes(); ++i) {
@@ -136,6 +177,18 @@ class Frame : protected Dice {
         able.push_back(i);
     }
     return able;
+  }
+
+  // Two of them, for kernels that need each other; false: there are fewer, or a capture goes
+  // on.
+  bool choose_two(int* first, int* second) {
+    if (capture_.lane >= 0) return false;
+    std::vector<int> able = named_streams();
+    if (able.size() < 2) return false;
+    *first = any(able);
+    std::erase(able, *first);
+    *second = any(able);
+    return true;
   }
 
   // An event can be recorded there now.
@@ -196,6 +249,27 @@ class Frame : protected Dice {
     share_host();
   }
 
+  // For what is not known to be over, by what the host knows or by `over`. False where a
+  // capture forbids it.
+  bool host_waits_for_all(const std::vector<UseModel>& uses,
+                          bool write,
+                          const Clock& over = {}) {
+    Clock known = order_.host(thread_);
+    join(known, over);
+    for (const int lane : Order::unordered(uses, known, write))
+      host_waits(lane);
+    return Order::unordered(uses, order_.host(thread_), write).empty();
+  }
+
+  // A plain free: what the host can see of the context is over now.
+  void host_knows_visible(int context) {
+    auto& visible = visible_[static_cast<std::size_t>(context)];
+    for (const Clock& clock : visible)
+      join(order_.host(thread_), clock);
+    visible.clear();
+    share_host();
+  }
+
   void sync_context(int context) {
     for (int i = 0; i < order_.lanes(); ++i) {
       if (order_.lane(i).context == context) order_.host_waits_for(i, thread_);
@@ -219,9 +293,7 @@ class Frame : protected Dice {
     Command& c = put(Op::CreateStream);
     c.stream = next_stream_++;
     c.flags = chance(60) ? 1 : 0;
-    if constexpr (requires { style_.green; }) {
-      if (style_.green && context_ < kFirstContext && chance(50)) c.flags = 2;
-    }
+    if (style_.green && context_ < kFirstContext && chance(50)) c.flags = 2;
     order_.add_lane({.stream = c.stream,
                      .context = context_,
                      .thread = thread_,
@@ -230,7 +302,6 @@ class Frame : protected Dice {
   }
 
   void create_context(int owner = -1) {
-    context_made_ = true;
     const int kept = std::exchange(context_, next_context_++);
     put(Op::CreateContext);
     open_context(context_, owner);
@@ -243,20 +314,66 @@ class Frame : protected Dice {
     for (int i = 0; i < order_.lanes(); ++i) {
       if (order_.lane(i).context == context) order_.lane(i).alive = false;
     }
-    std::erase_if(graphs_, [&](const auto& graph) { return graph.context == context; });
+    std::erase_if(graphs_, [&](const GraphModel& g) { return g.context == context; });
     std::erase_if(events_, [&](const EventModel& e) { return e.context == context; });
   }
 
-  const typename Kind::Style& style_;
+  // False: there is no stream for it.
+  bool begin_capture(int relaxed_share) {
+    const int lane = choose_lane(true);
+    if (lane < 0) return false;
+    capture_ = {};
+    capture_.lane = lane;
+    capture_.lanes = {lane};
+    capture_.relaxed = chance(relaxed_share);
+    capture_.graph.context = context_;
+    capture_.graph.contexts = {context_};
+    capture_.graph.thread = thread_;
+    order_.lane(lane).capturing = true;
+    put(Op::CaptureBegin, lane).flags = capture_.relaxed ? 1 : 0;
+    return true;
+  }
+
+  GraphModel& finish_capture() {
+    GraphModel graph = std::move(capture_.graph);
+    graph.lanes = capture_.lanes;
+    graph.id = next_graph_++;
+    put(Op::CaptureEnd, capture_.lane).other = graph.id;
+    for (const int lane : capture_.lanes)
+      order_.lane(lane).capturing = false;
+    capture_ = {};
+    graph.executable = true;
+    return graphs_.emplace_back(std::move(graph));
+  }
+
+  // Freed memory may not be touched by a later launch. The capture that goes on is looked at,
+  // too.
+  [[nodiscard]] bool in_graph(const BlockModel& block) const {
+    return (capture_.lane >= 0 && capture_.graph.names(block.id)) ||
+           std::any_of(graphs_.begin(), graphs_.end(), [&](const GraphModel& g) {
+             return (g.executable || g.template_alive) && !g.spent && g.names(block.id);
+           });
+  }
+
+  BlockModel& new_block(Bytes bytes) {
+    return blocks_.emplace_back(BlockModel{.id = static_cast<int>(blocks_.size()),
+                                           .context = context_,
+                                           .thread = thread_,
+                                           .bytes = bytes});
+  }
+
+  BlockModel& by_id(int id) { return blocks_[static_cast<std::size_t>(id)]; }
+
+  const Style& style_;
   Order order_;
-  typename Kind::Program program_;
+  Program program_;
   int thread_ = 0;
   int context_ = 0;
-  bool context_made_ = false;
   std::vector<int> contexts_;
   std::vector<int> owners_;  // by context
   std::vector<EventModel> events_;
-  std::vector<typename Kind::Graph> graphs_;
+  std::vector<GraphModel> graphs_;
+  std::deque<BlockModel> blocks_;            // references stay good
   std::vector<std::vector<Clock>> visible_;  // to the host, by context
   std::size_t shown_by_ = 0;                 // the commands up to the one of the last of these
   int shown_in_ = 0;                         // its context

@@ -42,10 +42,16 @@ struct Style {
   int capture_share = 0;   // captures and graphs beyond what comes up by chance, of 100
   int other_share = 0;     // the same of contexts, peers, sharing and ends of threads
   std::vector<Bytes> sizes = {};
+  // Of programs with pinned memory:
+  bool resets = false;               // primary contexts are reset
+  bool released = false;             // custash_host_free beside cudaFreeHost
+  bool copies_out = true;            // else only the device reads
+  std::vector<unsigned> flags = {};  // of allocations
 };
 
 Style random_style(std::uint64_t seed);
-Program generate(std::uint64_t seed, const Style& style);
+Style random_pinned_style(std::uint64_t seed);
 Program generate(std::uint64_t seed);
+Program generate_pinned(std::uint64_t seed);
 
 }  // namespace custash::property

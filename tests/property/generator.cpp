@@ -13,27 +13,7 @@ Generator::Generator(std::uint64_t seed, const Style& style)
 }
 
 Program Generator::make() {
-  // The first streams, so that the program has something to work on.
-  const int streams = pick(0, std::min(style_.max_streams, 3));
-  for (int i = 0; i < streams; ++i) {
-    turn();
-    create_stream();
-  }
-  while (static_cast<int>(program_.commands.size()) < style_.commands) {
-    turn();
-    one();
-  }
-  if (capture_.lane >= 0) {
-    thread_ = capture_.graph.thread;
-    context_ = capture_.graph.context;
-    end_capture();
-  }
-  return std::move(program_);
-}
-
-void Generator::turn() {
-  // A launch is the first or second driver call of its command.
-  Frame::turn([](const Command& outer) { return outer.op == Op::Kernel ? 2 : 7; });
+  return Frame::make(pick(0, std::min(style_.max_streams, 3)));
 }
 
 std::vector<BlockModel*> Generator::live(int context, bool stranger) {
@@ -53,12 +33,6 @@ std::vector<BlockModel*> Generator::in_reach(int context) {
       found.push_back(&block);
   }
   return found;
-}
-
-BlockModel& Generator::new_block(Bytes bytes) {
-  blocks_.push_back(
-      {.id = next_block_++, .context = context_, .thread = thread_, .bytes = bytes});
-  return blocks_.back();
 }
 
 void Generator::destroy_stream() {
@@ -143,12 +117,9 @@ void Generator::one() {
   put(Op::Step).bytes = static_cast<Bytes>(pick(1, 6));
 }
 
-Program generate(std::uint64_t seed, const Style& style) {
-  return Generator(seed, style).make();
-}
-
 Program generate(std::uint64_t seed) {
-  return generate(seed, random_style(seed));
+  const Style style = random_style(seed);
+  return Generator(seed, style).make();
 }
 
 }  // namespace custash::property

@@ -5,47 +5,28 @@
 #pragma once
 
 #include "tests/property/frame.hpp"
-#include "tests/property/generate.hpp"
 
-#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
 
 namespace custash::property {
 
-struct GraphModel {
-  int id = 0;
-  int context = 0;
-  int thread = 0;
-  bool executable = false;
-  bool template_alive = true;
-  bool spent = false;              // memory that it names is gone: it is launched no more
-  std::vector<int> contexts = {};  // of its nodes
-  std::vector<int> lanes = {};     // that captured it
-  std::vector<Use> uses = {};
-};
-
-struct Kind {
-  using Op = property::Op;
-  using Command = property::Command;
-  using Program = property::Program;
-  using Style = property::Style;
-  using Graph = GraphModel;
-};
-
-class Generator : private Frame<Kind> {
+class Generator : private Frame {
  public:
   Generator(std::uint64_t seed, const Style& style);
   Program make();
 
  private:
-  void turn();
+  // A launch is the first or second driver call of its command.
+  [[nodiscard]] int calls_of(const Command& command) const override {
+    return command.op == Op::Kernel ? 2 : 7;
+  }
+
   std::vector<BlockModel*> live(int context, bool stranger = false);
   std::vector<BlockModel*> in_reach(int context);
   [[nodiscard]] bool reaches(int context, int other) const;
 
-  BlockModel& new_block(Bytes bytes);
   BlockModel& plain_block(Bytes bytes);
   [[nodiscard]] bool has_room(Bytes bytes) const;
   bool malloc_plain();  // false: nothing was allocated
@@ -53,20 +34,12 @@ class Generator : private Frame<Kind> {
   void free_plain(BlockModel& block);
   void free_async(BlockModel& block);
   void free_any();
-  bool in_graph(const BlockModel& block) const;
   bool leave_graphs(const BlockModel& block);
   Use part_of(const BlockModel& block, bool write);
-
-  BlockModel& by_id(int id) { return blocks_[static_cast<std::size_t>(id)]; }
 
   std::vector<Use> choose_uses(int context);
   void order_uses(int lane, std::vector<Use>& uses);
   void note_uses(int lane, int number, const std::vector<Use>& uses, bool several = false);
-  void host_waits_for_all(const std::vector<UseModel>& uses, const Clock& over);
-
-  static void note(std::vector<UseModel>& uses, const UseModel& fresh) {
-    uses.push_back(fresh);
-  }
 
   void kernel();
   void kernel_on(int lane, std::vector<Use> uses, bool may_be_early);
@@ -94,7 +67,7 @@ class Generator : private Frame<Kind> {
   void captured_memory();
   void draw_in(int context);
   void wait_inside(int lane, int other);
-  void end_capture();
+  void end_capture() override;
   void graph_step();
   void launch_graph(GraphModel& graph, int lane);
   void context_step();
@@ -105,7 +78,7 @@ class Generator : private Frame<Kind> {
   void end_thread();
 
   bool something_else();  // false: the style has nothing of it
-  void one();
+  void one() override;
 
   // `context` may reach the memory of `other`; `thread` knows it.
   struct AccessModel {
@@ -114,14 +87,12 @@ class Generator : private Frame<Kind> {
     int thread = 0;
   };
 
-  std::deque<BlockModel> blocks_;  // references stay good
   std::vector<AccessModel> access_;
   std::vector<Clock> over_;  // by thread: what the device has done, as frees have waited for it
   // Of the capture that goes on: an order of its own, with a lane for each of its streams.
   Order inside_{1};
   std::map<int, std::vector<UseModel>> inside_uses_;  // by block
   std::vector<std::vector<UseModel>> host_buffers_;
-  int next_block_ = 0;
 };
 
 }  // namespace custash::property

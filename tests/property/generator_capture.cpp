@@ -8,20 +8,10 @@
 namespace custash::property {
 
 void Generator::begin_capture() {
-  const int lane = choose_lane(true);
-  if (lane < 0) return;
-  capture_ = {};
-  capture_.lane = lane;
-  capture_.lanes = {lane};
-  capture_.relaxed = chance(70);
-  capture_.graph.context = context_;
-  capture_.graph.contexts = {context_};
-  capture_.graph.thread = thread_;
+  if (!Frame::begin_capture(70)) return;
   inside_ = Order(1);
   inside_.add_lane({});
   inside_uses_.clear();
-  order_.lane(lane).capturing = true;
-  put(Op::CaptureBegin, lane).flags = capture_.relaxed ? 1 : 0;
 }
 
 void Generator::capture_step() {
@@ -76,7 +66,7 @@ void Generator::captured_kernel(int at, std::vector<Use> uses) {
   }
   const int number = inside_.submit(at, 0);
   for (const Use& use : uses)
-    note(inside_uses_[use.block], {at, number, use.write});
+    inside_uses_[use.block].push_back({at, number, use.write});
   capture_.graph.uses.insert(capture_.graph.uses.end(), uses.begin(), uses.end());
   put(Op::Kernel, capture_.lanes[static_cast<std::size_t>(at)]).uses = std::move(uses);
 }
@@ -109,22 +99,14 @@ void Generator::captured_memory() {
   c.block = block.id;
   c.bytes = block.bytes;
   const int number = inside_.submit(at, 0);
-  note(inside_uses_[block.id], {at, number, true});
+  inside_uses_[block.id].push_back({at, number, true});
   capture_.graph.uses.push_back(part_of(block, true));
   put(Op::Kernel, lane).uses = {capture_.graph.uses.back()};
 }
 
 void Generator::end_capture() {
-  GraphModel graph = std::move(capture_.graph);
-  graph.lanes = capture_.lanes;
-  graph.id = next_graph_++;
-  put(Op::CaptureEnd, capture_.lane).other = graph.id;
-  for (const int lane : capture_.lanes)
-    order_.lane(lane).capturing = false;
-  capture_ = {};
-  put(Op::Instantiate).other = graph.id;
-  graph.executable = true;
-  graphs_.push_back(std::move(graph));
+  const int graph = finish_capture().id;
+  put(Op::Instantiate).other = graph;
 }
 
 void Generator::graph_step() {

@@ -28,7 +28,7 @@ void Generator::end_context(int context) {
     std::vector<UseModel> others = block.uses;
     std::erase_if(
         others, [&](const UseModel& use) { return order_.lane(use.lane).context == context; });
-    host_waits_for_all(others, over_[static_cast<std::size_t>(thread_)]);
+    host_waits_for_all(others, true, over_[static_cast<std::size_t>(thread_)]);
   }
   put(Op::DestroyContext);
   sync_context(context);

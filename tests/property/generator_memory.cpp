@@ -33,7 +33,7 @@ void Generator::malloc_async() {
   // one, a real one follows.
   const LaneModel& of = order_.lane(lane);
   if (!of.legacy && !(of.blocking && style_.legacy)) return;
-  note(block.uses, {lane, order_.submit(lane, thread_), true});
+  block.uses.push_back({lane, order_.submit(lane, thread_), true});
   put(Op::Memset, lane).block = block.id;
 }
 
@@ -58,7 +58,7 @@ void Generator::free_plain(BlockModel& block) {
   });
   if (capture_.lane >= 0 && !Order::unordered(elsewhere, order_.host(thread_), true).empty())
     return;
-  host_waits_for_all(elsewhere, {});
+  host_waits_for_all(elsewhere, true);
   const int kept = std::exchange(context_, block.context);
   put(Op::Free).block = block.id;
   context_ = kept;
@@ -69,12 +69,7 @@ void Generator::free_plain(BlockModel& block) {
       join(over_[static_cast<std::size_t>(thread_)], order_.lane_clock(i));
   }
   if (style_.synced) over_.assign(over_.size(), over_[static_cast<std::size_t>(thread_)]);
-  // What the host can see of this context is over now.
-  auto& visible = visible_[static_cast<std::size_t>(block.context)];
-  for (const Clock& clock : visible)
-    join(order_.host(thread_), clock);
-  visible.clear();
-  share_host();
+  host_knows_visible(block.context);
 }
 
 void Generator::free_async(BlockModel& block) {
@@ -108,26 +103,9 @@ void Generator::free_any() {
 bool Generator::leave_graphs(const BlockModel& block) {
   if (!in_graph(block)) return true;
   if (!style_.spent_graphs || capture_.lane >= 0 || !chance(60)) return false;
-  for (GraphModel& graph : graphs_) {
-    graph.spent =
-        graph.spent || std::any_of(graph.uses.begin(), graph.uses.end(), [&](const Use& use) {
-          return use.block == block.id;
-        });
-  }
+  for (GraphModel& graph : graphs_)
+    graph.spent = graph.spent || graph.names(block.id);
   return true;
-}
-
-bool Generator::in_graph(const BlockModel& block) const {
-  const auto names = [&](const GraphModel& g) {
-    return std::any_of(
-        g.uses.begin(), g.uses.end(), [&](const Use& use) { return use.block == block.id; });
-  };
-  // Freed memory may not be touched by a later launch. The capture that goes on is looked at,
-  // too.
-  return (capture_.lane >= 0 && names(capture_.graph)) ||
-         std::any_of(graphs_.begin(), graphs_.end(), [&](const GraphModel& g) {
-           return (g.executable || g.template_alive) && !g.spent && names(g);
-         });
 }
 
 }  // namespace custash::property

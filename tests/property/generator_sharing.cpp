@@ -33,7 +33,7 @@ void Generator::use_from_outside(BlockModel& block) {
   // To the detector the write is the thread's own. Threads that know nothing of each other are
   // in no order there, though the allocator's lock puts a free before the next hand-out.
   if (chance(30) || (style_.threads > 1 && !style_.synced)) return;
-  host_waits_for_all(block.uses, {});
+  host_waits_for_all(block.uses, true);
   put(Op::Foreign).block = block.id;
 }
 

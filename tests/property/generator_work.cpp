@@ -40,7 +40,7 @@ void Generator::order_uses(int lane, std::vector<Use>& uses) {
 
 void Generator::note_uses(int lane, int number, const std::vector<Use>& uses, bool several) {
   for (const Use& use : uses)
-    note(by_id(use.block).uses, {lane, number, use.write, several});
+    by_id(use.block).uses.push_back({lane, number, use.write, several});
 }
 
 void Generator::kernel() {
@@ -63,21 +63,11 @@ void Generator::kernel_on(int lane, std::vector<Use> uses, bool may_be_early) {
   c.flags = early ? 1 : 0;
 }
 
-void Generator::host_waits_for_all(const std::vector<UseModel>& uses, const Clock& over) {
-  Clock known = order_.host(thread_);
-  join(known, over);
-  for (const int lane : Order::unordered(uses, known, true))
-    host_waits(lane);
-}
-
 // The first spins until the second runs; between them the program allocates.
 void Generator::mutual() {
-  if (capture_.lane >= 0) return;
-  std::vector<int> able = named_streams();
-  if (able.size() < 2) return;
-  const int first = any(able);
-  std::erase(able, first);
-  const int second = any(able);
+  int first = 0;
+  int second = 0;
+  if (!choose_two(&first, &second)) return;
   std::vector<Use> a = choose_uses(context_);
   std::vector<Use> b = choose_uses(context_);
   std::erase_if(b, [&](const Use& use) {
@@ -139,7 +129,7 @@ void Generator::fill() {
   BlockModel& block = *any(of);
   if (!can_put_in_order(lane, block.uses, true)) return;
   put_in_order(lane, block.uses, true);
-  note(block.uses, {lane, order_.submit(lane, thread_), true});
+  block.uses.push_back({lane, order_.submit(lane, thread_), true});
   put(Op::Memset, lane).block = block.id;
 }
 
@@ -159,8 +149,8 @@ void Generator::copy_on(int lane, BlockModel& target, BlockModel& source) {
   put_in_order(lane, source.uses, false);
   put_in_order(lane, target.uses, true);
   const int number = order_.submit(lane, thread_);
-  note(target.uses, {lane, number, true});
-  note(source.uses, {lane, number, false});
+  target.uses.push_back({lane, number, true});
+  source.uses.push_back({lane, number, false});
   Command& c = put(Op::CopyBlock, lane);
   c.block = target.id;
   c.other = source.id;
@@ -179,7 +169,7 @@ void Generator::copy_to_host() {
   put_in_order(lane, block.uses, false);
   put_in_order(lane, host, true);
   const int number = order_.submit(lane, thread_);
-  note(block.uses, {lane, number, false});
+  block.uses.push_back({lane, number, false});
   host = {{lane, number, true}};
   Command& c = put(Op::CopyToHost, lane);
   c.block = block.id;
@@ -202,7 +192,7 @@ void Generator::copy_from_host() {
   put_in_order(lane, block.uses, true);
   put_in_order(lane, host, false);
   const int number = order_.submit(lane, thread_);
-  note(block.uses, {lane, number, true});
+  block.uses.push_back({lane, number, true});
   host.push_back({lane, number, false});
   Command& c = put(Op::CopyFromHost, lane);
   c.block = block.id;
@@ -210,13 +200,8 @@ void Generator::copy_from_host() {
 }
 
 void Generator::host_read(int buffer) {
-  auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
-  for (const int lane : Order::unordered(host, order_.host(thread_), false)) {
-    if (!free_to_call()) return;
-    host_waits(lane);
-  }
-  if (!Order::unordered(host, order_.host(thread_), false).empty()) return;
-  put(Op::HostRead).other = buffer;
+  if (host_waits_for_all(host_buffers_[static_cast<std::size_t>(buffer)], false))
+    put(Op::HostRead).other = buffer;
 }
 
 void Generator::host_function() {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The refinement property: a program that is right on the bare simulator is right through the
-// cache. Judges programs, makes what is wrong small and tells it. A program and its setup come
-// with execute(), as_bare() and to_string().
+// cache. Judges programs, makes what is wrong small and tells it.
 #pragma once
 
 #include "tests/property/batches.hpp"
-#include "tests/property/outcome.hpp"
+#include "tests/property/execute.hpp"
 #include "tests/property/shrink.hpp"
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 
 namespace custash::property {
 
-template <typename Program, typename Setup>
 class Judge {
  public:
   Judge(Program program, Setup setup)
@@ -35,7 +33,7 @@ class Judge {
       return;
     }
     ++tally->programs;
-    count_kinds(program_, &tally->kinds);
+    if (!program_.pinned) count_kinds(program_, &tally->kinds);
     const Outcome outcome = refine(program_);
     if (outcome.kind == Violation::None) return;
     ++tally->failed;

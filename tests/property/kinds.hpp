@@ -18,11 +18,6 @@ using KindCounts = std::array<std::uint64_t, kMostKinds>;
 
 void count_kinds(const Program& program, KindCounts* counts);
 
-// Of programs whose kinds nobody counts.
-template <typename Other>
-void count_kinds(const Other&, KindCounts*) {
-}
-
 std::string tell_kinds(const KindCounts& counts);
 // The kinds of which there was none.
 std::string missing_kinds(const KindCounts& counts);

@@ -45,6 +45,7 @@ struct BlockModel {
   bool shared = false;    // another process has it open
   bool captured = false;  // allocated on a stream that captured: its graph's alone
   std::vector<UseModel> uses = {};
+  std::vector<int> named = {};  // pinned: lanes that it waits for
 };
 
 class Order {

@@ -6,25 +6,8 @@
 
 namespace custash::property {
 
-PinProgram PinnedGenerator::make() {
-  for (int i = std::min(style_.max_streams, 2); i > 0; --i) {
-    turn();
-    create_stream();
-  }
-  while (static_cast<int>(program_.commands.size()) < style_.commands) {
-    turn();
-    one();
-  }
-  if (capture_.lane >= 0) {
-    thread_ = capture_.graph.thread;
-    context_ = capture_.graph.context;
-    end_capture();
-  }
-  return std::move(program_);
-}
-
-void PinnedGenerator::turn() {
-  Frame::turn([](const PinCommand&) { return 7; });
+Program PinnedGenerator::make() {
+  return Frame::make(std::min(style_.max_streams, 2));
 }
 
 void PinnedGenerator::one() {
@@ -42,52 +25,45 @@ void PinnedGenerator::one() {
   }
   if (dice < 83) return style_.mutual ? mutual() : work();
   if (dice < 89 && style_.captures) return chance(60) ? capture_step() : graph_step();
-  if (dice < 91 && style_.empties && free_to_call()) return (void)put(PinOp::Empty);
+  if (dice < 91 && style_.trims && free_to_call()) return (void)put(Op::EmptyCache);
   if (dice < 92) {
-    put(PinOp::Idle).bytes = static_cast<Bytes>(pick(1, 200));
+    put(Op::Idle).bytes = static_cast<Bytes>(pick(1, 200));
     return;
   }
   if (dice < 95) return context_step();
   if (style_.lazy && chance(80)) return work();
-  put(PinOp::Step).bytes = static_cast<Bytes>(pick(1, 6));
-}
-
-// False where a capture forbids it.
-bool PinnedGenerator::host_waits_for_all(const std::vector<UseModel>& uses, bool write) {
-  for (const int lane : Order::unordered(uses, order_.host(thread_), write))
-    host_waits(lane);
-  return Order::unordered(uses, order_.host(thread_), write).empty();
+  put(Op::Step).bytes = static_cast<Bytes>(pick(1, 6));
 }
 
 void PinnedGenerator::destroy_stream() {
   const int lane = choose_lane();
   if (lane < 0 || order_.lane(lane).stream < kFirstStream) return;
-  for (Buffer& buffer : buffers_) {  // what was named has to live until the free
+  for (BlockModel& buffer : blocks_) {  // what was named has to live until the free
     const bool named =
         std::find(buffer.named.begin(), buffer.named.end(), lane) != buffer.named.end();
     if (buffer.alive && named) return;
   }
-  put(PinOp::DestroyStream, lane);
+  put(Op::DestroyStream, lane);
   order_.lane(lane).alive = false;
 }
 
 void PinnedGenerator::context_step() {
   if (capture_.lane >= 0 || !style_.synced) return;
-  if (style_.created_context && !context_made_) return create_context();
+  if (next_context_ - kFirstContext < style_.created_contexts) return create_context();
   const bool may_end = context_ >= kFirstContext || style_.resets;
   if (!may_end || !chance(30)) return;
   // Work of other contexts with its buffers, freed ones too, ends before it.
-  for (Buffer& buffer : buffers_) {
-    if (buffer.context == context_) (void)host_waits_for_all(buffer.uses, true);
+  for (BlockModel& buffer : blocks_) {
+    if (buffer.context == context_) host_waits_for_all(buffer.uses, true);
   }
-  put(PinOp::EndContext);
+  put(Op::DestroyContext);
   sync_context(context_);
   forget_context(context_);
 }
 
 void PinnedGenerator::forget_context(int context) {
   close_context(context);
-  for (Buffer& buffer : buffers_) {
+  for (BlockModel& buffer : blocks_) {
     buffer.alive = buffer.alive && buffer.context != context;
     std::erase_if(buffer.named, [&](int lane) { return order_.lane(lane).context == context; });
   }
@@ -98,8 +74,8 @@ void PinnedGenerator::forget_context(int context) {
   }
 }
 
-PinProgram generate_pinned(std::uint64_t seed) {
-  const PinStyle style = pinned_style(seed);
+Program generate_pinned(std::uint64_t seed) {
+  const Style style = random_pinned_style(seed);
   return PinnedGenerator(seed, style).make();
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/property/program.hpp"
 
-#include "tests/property/listing.hpp"
-
 namespace custash::property {
 namespace {
 
@@ -108,6 +106,26 @@ std::string call(const Command& c) {
       return "another process or a card writes " + b;
     case Op::Leave:
       return "a card is told of " + b;
+    case Op::HostAlloc:
+      return b + " = host_alloc(" + n + ", flags " + number(c.flags) + ")";
+    case Op::HostFree:
+      return "free_host(" + b + ")" + (c.other != 0 ? "  // used on another device" : "");
+    case Op::HostRelease:
+      return "release(" + b + ")";
+    case Op::HostName:
+      return "name(" + b + ", " + s + ")";
+    case Op::BufferWrite:
+      return "host_write(" + b + ")";
+    case Op::BufferRead:
+      return "host_read(" + b + ")";
+    case Op::CopyIn:
+      return "copy_in(" + b + ", " + s + ")";
+    case Op::CopyOut:
+      return "copy_out(" + b + ", " + s + ")";
+    case Op::EndGraph:
+      return "graph_destroy(g" + number(c.other) + ") and its executable";
+    case Op::Idle:
+      return "idle(" + n + " s)";
     case Op::Step:
       return "device_runs(" + n + ")";
     case Op::Kernel:
@@ -127,11 +145,22 @@ std::string call(const Command& c) {
 }  // namespace
 
 std::string to_string(const Command& command) {
-  return line_of(command, call(command));
+  std::string text = "thread " + number(command.thread) + " ctx" + number(command.context) +
+                     "  " + call(command);
+  if (command.nested != 0)
+    text += "  // before its driver call " + number(command.entry) + ": the next " +
+            number(command.nested);
+  return text;
 }
 
 std::string to_string(const Program& program) {
-  return listing(program);
+  std::string text = "program seed " + std::to_string(program.seed) + ", " +
+                     number(program.threads) +
+                     (program.synced ? " threads in turn\n" : " threads, not synchronised\n");
+  int step = 0;
+  for (const Command& command : program.commands)
+    text += "  " + number(step++) + ": " + to_string(command) + "\n";
+  return text;
 }
 
 }  // namespace custash::property

@@ -17,7 +17,7 @@ enum class Op {
   CreateStream,    // stream; flags: 1 non-blocking, 2 of a green context of its own
   DestroyStream,   // stream
   CreateContext,   // context
-  DestroyContext,  // context
+  DestroyContext,  // context; a primary one is reset
   EnablePeer,      // context reaches the memory of context `other`
   DisablePeer,     // and does so no more
   EndThread,       // another thread takes its place
@@ -52,6 +52,16 @@ enum class Op {
   Leave,           // block: a card, or another interface, is about to use it
   Sleep,           // the process goes to sleep, unless something keeps it awake
   DeepTrim,        // pages that are partly in use become small ones
+  HostAlloc,       // block, bytes, flags: here and below a buffer of pinned memory
+  HostFree,        // block; other: 1 work of another device may still use it
+  HostRelease,     // block: custash_host_free
+  HostName,        // block, stream: custash_host_record_stream
+  BufferWrite,     // block: by the host
+  BufferRead,      // block: by the host
+  CopyIn,          // block -> the stream's own device memory
+  CopyOut,         // the stream's own device memory -> block
+  EndGraph,        // graph `other` and its executable
+  Idle,            // the clock goes on by `bytes` seconds
   Step,            // the device runs `bytes` operations
 };
 
@@ -97,36 +107,17 @@ struct Command {
 struct Program {
   std::uint64_t seed = 0;
   int threads = 1;
-  bool synced = true;  // each command happens before the next, also across threads
-  Bytes memory = 0;    // of each device, for bare as well; 0: more than is wanted
+  bool pinned = false;  // its memory is pinned, and a captured graph has its executable at once
+  bool synced = true;   // each command happens before the next, also across threads
+  Bytes memory = 0;     // of each device, for bare as well; 0: more than is wanted
   std::vector<Command> commands = {};
 };
 
 // Such commands wait for each other, briefly: none of them may stand still beside others.
-template <typename Command>
-bool steps_of_capture(const Command& command) {
-  using Op = decltype(command.op);
-  if constexpr (requires { Op::StreamWait; }) {
-    if (command.op == Op::StreamWait) return true;
-  }
+constexpr bool steps_of_capture(const Command& command) {
   return command.op == Op::CaptureBegin || command.op == Op::CaptureEnd ||
-         command.op == Op::DestroyStream || command.op == Op::EventWait;
-}
-
-// It waits until other threads' calls are over, so that it runs inside none of them.
-template <typename Command>
-bool waits_for_calls(const Command& command) {
-  using Op = decltype(command.op);
-  if constexpr (requires { Op::DestroyContext; }) return command.op == Op::DestroyContext;
-  return false;
-}
-
-// Another thread goes on in its place.
-template <typename Command>
-bool ends_thread(const Command& command) {
-  using Op = decltype(command.op);
-  if constexpr (requires { Op::EndThread; }) return command.op == Op::EndThread;
-  return false;
+         command.op == Op::StreamWait || command.op == Op::DestroyStream ||
+         command.op == Op::EventWait;
 }
 
 std::string to_string(const Command& command);

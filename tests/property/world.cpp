@@ -3,43 +3,37 @@
 // world_work.cpp.
 #include "tests/property/world.hpp"
 
-#include "allocator/base/mutex.hpp"
-
-#include <algorithm>
 #include <utility>
 
 namespace custash::property {
 namespace {
 
-thread_local CUcontext current = nullptr;
-
 // Idle memory goes back to the driver, and custash has time for fine handles.
 constexpr Nanoseconds kLongTime = 12'000'000'000;
+
+// So large that deep trims cut them. With less memory more comes to an end in each program.
+bool has_large_pages(const Setup& setup) {
+  return setup.sleeps && setup.seed % 2 == 0;
+}
+
+sim::Options options_of_device(const Setup& setup) {
+  sim::Options options;
+  options.device_memory = setup.tight && !setup.bare ? 160_MiB
+                          : has_large_pages(setup)   ? 80_GiB
+                                                     : 8_GiB;
+  if (setup.memory != 0) options.device_memory = setup.memory;
+  options.peers = true;
+  // Bare, memory is never handed out twice: what is in order is so by the program alone.
+  options.reuse = setup.bare ? sim::AddressReuse::Never : sim::AddressReuse::Lifo;
+  return options;
+}
 
 }  // namespace
 
 World::World(const Setup& setup, sim::RaceDetector& detector)
-    : setup_(setup), detector_(detector) {
-  sim::Options options;
-  options.device_memory = setup.tight && !setup.bare ? 160_MiB
-                          : has_large_pages()        ? 80_GiB
-                                                     : 8_GiB;
-  if (setup.memory != 0) options.device_memory = setup.memory;
-  options.context_events = setup.context_events;
-  options.log = setup.log;
-  options.seed = setup.seed;
-  options.advance = setup.advance;
-  options.peers = true;
-  // Bare, memory is never handed out twice: what is in order is so by the program alone.
-  options.reuse = setup.bare ? sim::AddressReuse::Never : sim::AddressReuse::Lifo;
-  sim::reset(options);
+    : WorldBase(setup, detector, options_of_device(setup)) {
   sim::judge_by_allocator_waits();
   detector_.let_allocator_save(setup.sleeps || setup.wrap);
-  current = nullptr;
-  for (int device = 0; device < 2; ++device) {
-    cuDevicePrimaryCtxRetain(&contexts_[device], device);
-  }
-  use_context(0);
   for (int i = 0; i < kHostBuffers; ++i) {
     hosts_.push_back(nullptr);
     cuMemAllocHost(&hosts_.back(), kHostBufferBytes);
@@ -51,58 +45,16 @@ World::World(const Setup& setup, sim::RaceDetector& detector)
   }
   for (int device = 0; device < 2; ++device)
     used_at_start_.push_back(sim::used(device));
-  door_ = setup.bare
-              ? bare_door()
-              : cached_door({.config = setup.config, .fast = setup.fast, .store = setup.store});
-  if (setup.wrap) door_ = setup.wrap(std::move(door_));
+  open_door();
 }
 
-World::~World() {
-  current = nullptr;
-}
-
-void World::fail(Violation kind, const std::string& text) {
-  if (failed()) return;
-  kind_ = kind;
-  text_ = text;
-}
-
-bool World::use_context(int context) {
-  const auto found = contexts_.find(context);
-  if (found == contexts_.end()) return false;
-  if (current != found->second) cuCtxSetCurrent(found->second);
-  current = found->second;
-  return true;
-}
-
-const CUstream* World::stream(const Command& command) {
-  static const CUstream kDefaults[] = {nullptr, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
-  if (command.stream < kFirstStream) return &kDefaults[command.stream];
-  const auto found = streams_.find(command.stream);
-  return found == streams_.end() || found->second.context != command.context
-             ? nullptr
-             : &found->second.handle;
-}
-
-World::BlockObject* World::block(int id) {
-  const auto found = blocks_.find(id);
-  return found == blocks_.end() ? nullptr : &found->second;
-}
-
-CUresult World::run(const Command& command, std::size_t step) {
-  detector_.set_step(step);
-  contexts_used_.insert(command.context);
-  if (command.op != Op::CreateContext && !use_context(command.context)) return CUDA_SUCCESS;
+void World::before(std::size_t step) {
   const std::uint64_t drawn = drawn_at(step);
   if (setup_.seed % 3 == 0 && drawn % 8 == 0) {
     sim::advance_clock(kLongTime);
     if (setup_.looks) door_->look_for_idle_memory();
   }
   if (setup_.sleeps) sleep_or_wake(drawn);
-  const CUresult result = dispatch(command);
-  if (sim::hung())
-    fail(Violation::Hang, "step " + std::to_string(step) + ": nothing can move any more");
-  return result;
 }
 
 // A number for each step, the same in each run of the seed.
@@ -117,12 +69,7 @@ void World::sleep_or_wake(std::uint64_t n) {
   if (drawn == 0) door_->sleep(-1);
   if (drawn == 6 || drawn == 7) door_->sleep(static_cast<int>((n >> 20U) % 2));
   if (drawn == 1) door_->wake();
-  if (drawn >= 2 && drawn < 6 && has_large_pages()) door_->deep_trim();
-}
-
-// So large that deep trims cut them. With less memory more comes to an end in each program.
-bool World::has_large_pages() const {
-  return setup_.sleeps && setup_.seed % 2 == 0;
+  if (drawn >= 2 && drawn < 6 && has_large_pages(setup_)) door_->deep_trim();
 }
 
 CUresult World::dispatch(const Command& c) {
@@ -134,23 +81,6 @@ CUresult World::dispatch(const Command& c) {
     case Op::FreeAsync:
     case Op::RecordStream:
       return release(c);
-    case Op::CreateStream:
-    case Op::DestroyStream:
-    case Op::CreateContext:
-    case Op::DestroyContext:
-      return lifetimes(c);
-    case Op::EventRecord:
-    case Op::EventWait:
-    case Op::EventSync:
-      return events(c);
-    case Op::CaptureBegin:
-    case Op::CaptureEnd:
-    case Op::StreamWait:
-    case Op::Instantiate:
-    case Op::Launch:
-    case Op::DestroyGraph:
-    case Op::DestroyExec:
-      return graphs(c);
     case Op::EnablePeer:
     case Op::DisablePeer:
       return peers(c);
@@ -159,8 +89,6 @@ CUresult World::dispatch(const Command& c) {
     case Op::Foreign:
     case Op::Leave:
       return sharing(c);
-    case Op::EndThread:
-      return CUDA_SUCCESS;  // Baton does it
     case Op::HostRead:
       detector_.on_host_access(
           sim::this_thread(),
@@ -168,12 +96,6 @@ CUresult World::dispatch(const Command& c) {
           kHostBufferBytes,
           false);
       return CUDA_SUCCESS;
-    case Op::StreamSync: {
-      const CUstream* s = stream(c);
-      return s == nullptr ? CUDA_SUCCESS : cuStreamSynchronize(*s);
-    }
-    case Op::ContextSync:
-      return cuCtxSynchronize();
     case Op::Sleep:
       door_->sleep(-1);
       return CUDA_SUCCESS;
@@ -182,15 +104,19 @@ CUresult World::dispatch(const Command& c) {
       return CUDA_SUCCESS;
     case Op::EmptyCache:
       return door_->empty_cache(contexts_[c.context]);
-    case Op::Step:
-      sim::run(c.bytes);
-      return CUDA_SUCCESS;
+    case Op::Kernel:
+    case Op::CopyToHost:
+    case Op::CopyFromHost:
+    case Op::CopyBlock:
+    case Op::Memset:
+    case Op::HostFunction: {
+      const CUstream* s = stream(c);
+      if (s == nullptr) return CUDA_SUCCESS;
+      return c.op == Op::Kernel ? kernel(c, *s) : copy(c, *s);
+    }
     default:
-      break;
+      return WorldBase::dispatch(c);
   }
-  const CUstream* s = stream(c);
-  if (s == nullptr) return CUDA_SUCCESS;
-  return c.op == Op::Kernel ? kernel(c, *s) : copy(c, *s);
 }
 
 CUresult World::allocate(const Command& c) {
@@ -207,10 +133,9 @@ CUresult World::allocate(const Command& c) {
     if (result != CUDA_SUCCESS) return result;
     // Whether the program's own use comes after the allocation was judged on bare, where the
     // driver's allocation is an operation of the stream.
-    const auto of = streams_.find(c.stream);
-    const bool captured = of != streams_.end() && of->second.capturing();
-    if (captured) captured_[of->second.origin].push_back(c.block);
-    if (setup_.bare && !captured) {
+    const int origin = origin_of(c);
+    if (origin >= 0) captured_[origin].push_back(c.block);
+    if (setup_.bare && origin < 0) {
       detector_.on_alloc(fresh.address, c.bytes, sim::this_thread(), *s);
     } else {
       detector_.on_alloc(fresh.address, c.bytes, sim::this_thread());
@@ -223,15 +148,7 @@ CUresult World::allocate(const Command& c) {
 
 void World::check_placement(const BlockObject& fresh) {
   if (fresh.address % 512 != 0) fail(Violation::Overlap, "a block is not aligned to 512 bytes");
-  const auto look_at = [&](int id, const BlockObject& other) {
-    if (fresh.address < other.address + other.bytes &&
-        other.address < fresh.address + fresh.bytes)
-      fail(Violation::Overlap, "a new block overlaps block " + std::to_string(id));
-  };
-  for (const auto& [id, other] : blocks_)
-    look_at(id, other);
-  for (const auto& [id, other] : held_)
-    look_at(id, other);
+  check_overlap(fresh);
   for (const auto& [id, other] : open_)
     if (!setup_.bare && other.freed) look_at_memory(id, other, fresh);
 }
@@ -276,28 +193,19 @@ CUresult World::release(const Command& c) {
     detector_.on_record_stream(gone.address, *s);
     return door_->record_stream(gone.address, *s);
   }
-  const auto of = streams_.find(c.stream);
-  if (of != streams_.end() && of->second.capturing()) {
+  if (origin_of(c) >= 0) {
     held_[c.block] = gone;
   } else {
     detector_.on_free(gone.address, self, *s);
   }
   blocks_.erase(c.block);
-  if (setup_.bare) kept_.push_back(gone.address);
   return door_->free_async(gone.address, *s);
 }
 
-void World::note_visible(int context, CUstream stream) {
-  visible_.push_back({context, sim::last_op(stream)});
-}
-
 void World::join_visible(int context) {
-  std::vector<sim::OpId> over;
-  for (const Visible& visible : visible_) {
-    if (visible.context == context) over.push_back(visible.op);
-  }
   // Bare, the free has waited for them. The allocator has, here or in another thread's free.
   const sim::ThreadId self = sim::this_thread();
+  const std::vector<sim::OpId> over = visible_of(context);
   setup_.bare ? detector_.on_host_join(self, over) : detector_.join_learnt(self, over);
 }
 
@@ -309,79 +217,8 @@ std::int64_t World::live_bytes(int device) const {
   return sum;
 }
 
-CUresult World::make_stream(const Command& c) {
-  StreamObject made{.handle = nullptr, .context = c.context};
-  if (c.flags == 2) {
-    made.green = sim::make_green(device_of(c.context));
-    if (made.green) made.handle = sim::green_stream(made.green);
-    if (made.handle == nullptr) return CUDA_ERROR_UNKNOWN;
-  } else {
-    const CUresult result =
-        cuStreamCreate(&made.handle, c.flags == 1 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
-    if (result != CUDA_SUCCESS) return result;
-  }
-  streams_[c.stream] = made;
-  return CUDA_SUCCESS;
-}
-
-CUresult World::destroy_stream(int id) {
-  const StreamObject object = streams_[id];
-  streams_.erase(id);
-  const CUresult result =
-      door_->destroy_stream(object.handle, [&] { return cuStreamDestroy(object.handle); });
-  if (!object.green || result != CUDA_SUCCESS) return result;
-  return door_->destroy_context(object.green.context,
-                                [&] { return sim::destroy_green(object.green); });
-}
-
-CUresult World::lifetimes(const Command& c) {
-  if (c.op == Op::CreateStream) {
-    return make_stream(c);
-  }
-  if (c.op == Op::DestroyStream) {
-    const CUstream* s = stream(c);
-    if (s == nullptr || c.stream < kFirstStream || streams_[c.stream].capturing())
-      return CUDA_SUCCESS;
-    return destroy_stream(c.stream);
-  }
-  if (c.op == Op::CreateContext) {
-    using Create = CUresult (*)(CUcontext*, unsigned, CUdevice);
-    const auto create = reinterpret_cast<Create>(sim::resolve("cuCtxCreate_v2"));
-    CUcontext made = nullptr;
-    const CUresult result = create(&made, 0, device_of(c.context));
-    if (result == CUDA_SUCCESS) contexts_[c.context] = current = made;
-    return result;
-  }
-  if (c.context < kFirstContext) return CUDA_SUCCESS;
-  // Everything of it ends with it.
-  const auto in_it = [&](const auto& entry) { return entry.second.context == c.context; };
-  for (auto& [id, s] : streams_) {
-    if (s.context == c.context && s.origin == id) end_capture(id, -1);
-  }
-  destroy_graphs(c.context);
-  for (const auto* of : {&blocks_, &held_}) {
-    for (const auto& [id, object] : *of) {
-      if (object.context == c.context) detector_.on_free(object.address, sim::this_thread());
-    }
-  }
-  std::erase_if(streams_, in_it);
-  std::erase_if(blocks_, in_it);
-  std::erase_if(held_, in_it);
-  std::erase_if(open_,
-                [&](const auto& each) { return each.second.block.context == c.context; });
-  std::erase_if(events_, in_it);
-  const CUcontext handle = contexts_[c.context];
-  contexts_.erase(c.context);
-  current = nullptr;
-  return door_->destroy_context(handle, [&] { return cuCtxDestroy(handle); });
-}
-
-void World::finish() {
-  if (failed()) return;
-  check();
-  release_all();
-  if (sim::hung()) fail(Violation::Hang, "nothing can move any more at the end");
-  if (!setup_.bare) check_returned();
+void World::forget(int context) {
+  std::erase_if(open_, [&](const auto& each) { return each.second.block.context == context; });
 }
 
 void World::check(bool exact) {
@@ -392,22 +229,12 @@ void World::check(bool exact) {
 }
 
 void World::release_all() {
-  for (auto& [id, s] : streams_) {
-    use_context(s.context);
-    if (s.origin == id) end_capture(id, -1);
-  }
-  for (const auto& [id, context] : contexts_) {
-    if (use_context(id)) destroy_graphs(id);
-  }
+  end_graphs();
   while (!open_.empty())
     end_sharing(open_.begin()->first);
   // A free waits for the block's own device at most, on bare too: copies of other contexts come
   // first.
-  for (const auto& [id, context] : contexts_) {
-    if (contexts_used_.size() < 2 || !use_context(id)) continue;
-    if (cuCtxSynchronize() != CUDA_SUCCESS)
-      fail(Violation::Code, "the wait before the last frees fails");
-  }
+  if (contexts_used_.size() > 1) wait_for_contexts("the wait before the last frees fails");
   while (!blocks_.empty()) {
     Command free;
     free.op = Op::Free;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Captures and graphs of a program that runs.
-#include "tests/property/world.hpp"
+#include "tests/property/world_base.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 namespace custash::property {
 
 // By an event that is made for it. Where the other captures, the stream is drawn in.
-CUresult World::wait_for_stream(int context, int waiting, int other) {
+CUresult WorldBase::wait_for_stream(int context, int waiting, int other) {
   const auto from = streams_.find(other);
   const auto to = streams_.find(waiting);
   if (from == streams_.end() || to == streams_.end() || to->second.context != context)
@@ -30,7 +30,7 @@ CUresult World::wait_for_stream(int context, int waiting, int other) {
   return result;
 }
 
-CUresult World::end_capture(int id, int graph) {
+CUresult WorldBase::end_capture(int id, int graph) {
   StreamObject& object = streams_[id];
   const CUstream handle = object.handle;
   CUresult joined = CUDA_SUCCESS;
@@ -57,7 +57,7 @@ CUresult World::end_capture(int id, int graph) {
 }
 
 // With both of them goes what the capture has freed.
-CUresult World::destroy_graph(GraphObject& object, bool executable) {
+CUresult WorldBase::destroy_graph(GraphObject& object, bool executable) {
   CUgraph graph = executable ? nullptr : std::exchange(object.graph, nullptr);
   CUgraphExec exec = executable ? std::exchange(object.exec, nullptr) : nullptr;
   if (object.graph == nullptr && object.exec == nullptr) {
@@ -73,7 +73,7 @@ CUresult World::destroy_graph(GraphObject& object, bool executable) {
       handle, [&] { return executable ? cuGraphExecDestroy(exec) : cuGraphDestroy(graph); });
 }
 
-void World::destroy_graphs(int context) {
+void WorldBase::destroy_graphs(int context) {
   for (auto& [id, graph] : graphs_) {
     if (graph.context != context) continue;
     if (graph.exec != nullptr) (void)destroy_graph(graph, true);
@@ -82,7 +82,7 @@ void World::destroy_graphs(int context) {
   std::erase_if(graphs_, [&](const auto& each) { return each.second.context == context; });
 }
 
-CUresult World::graphs(const Command& c) {
+CUresult WorldBase::graphs(const Command& c) {
   if (c.op == Op::StreamWait) return wait_for_stream(c.context, c.stream, c.other);
   if (c.op == Op::CaptureBegin || c.op == Op::CaptureEnd) {
     const auto found = streams_.find(c.stream);

@@ -46,11 +46,8 @@ CUresult World::sharing(const Command& c) {
 void World::end_sharing(int id) {
   const auto open = open_.find(id);
   if (open == open_.end()) return;
-  const Address address = open->second.block.address;
-  const bool freed = open->second.freed;
   open_.erase(open);
-  if (!setup_.bare) return door_->unshare(id);
-  if (freed) kept_.push_back(address);
+  door_->unshare(id);
 }
 
 }  // namespace custash::property

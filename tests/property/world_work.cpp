@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Work of a program that runs: kernels, copies, events, captures and graphs.
+// Work of a program that runs: kernels and copies.
 #include "tests/property/world.hpp"
 
 #include <algorithm>
@@ -9,8 +9,7 @@ namespace custash::property {
 
 CUresult World::kernel(const Command& c, CUstream stream) {
   sim::Kernel kernel{.needs_flag = c.needs, .sets_flag = c.sets};
-  const auto of = streams_.find(c.stream);
-  const int origin = of == streams_.end() ? -1 : of->second.origin;
+  const int origin = origin_of(c);
   for (const Use& use : c.uses) {
     const BlockObject* found = block(use.block);
     if (found == nullptr) continue;  // the program was shrunk
@@ -78,30 +77,6 @@ CUresult World::copy(const Command& c, CUstream stream) {
   });
   note_visible(c.context, stream);
   return result;
-}
-
-CUresult World::events(const Command& c) {
-  if (c.op == Op::EventRecord) {
-    const CUstream* s = stream(c);
-    if (s == nullptr) return CUDA_SUCCESS;
-    EventObject& event = events_[c.other];
-    event.context = c.context;
-    if (event.handle == nullptr) {
-      const CUresult made = cuEventCreate(&event.handle, CU_EVENT_DISABLE_TIMING);
-      if (made != CUDA_SUCCESS) return made;
-    }
-    return cuEventRecord(event.handle, *s);
-  }
-  const auto found = events_.find(c.other);
-  if (found == events_.end()) return CUDA_SUCCESS;
-  const CUevent event = found->second.handle;
-  if (c.op == Op::EventSync) return cuEventSynchronize(event);
-  const CUstream* s = stream(c);
-  if (s == nullptr) return CUDA_SUCCESS;
-  const CUstream waiting = *s;
-  return door_->submit(waiting, SubmissionKind::Wait, 0, 0, [&] {
-    return cuStreamWaitEvent(waiting, event, 0);
-  });
 }
 
 }  // namespace custash::property
