@@ -34,6 +34,34 @@ class Tracer final : public sim::Observer {
     to_.on_host_join(thread, completed);
   }
 
+  void on_allocator_learns(std::span<const sim::OpId> completed) override {
+    to_.on_allocator_learns(completed);
+  }
+
+  void on_actor_told(sim::ActorId actor, sim::ThreadId by) override {
+    to_.on_actor_told(actor, by);
+  }
+
+  void on_actor_heard(sim::ActorId actor, sim::ThreadId by) override {
+    to_.on_actor_heard(actor, by);
+  }
+
+  void on_actor_access(sim::ActorId actor,
+                       const char* name,
+                       std::span<const sim::Touch> touches) override {
+    to_.on_actor_access(actor, name, touches);
+  }
+
+  void on_late_access(sim::OpId op,
+                      sim::ThreadId told_by,
+                      std::span<const sim::Touch> touches) override {
+    to_.on_late_access(op, told_by, touches);
+  }
+
+  void on_host_learns(sim::ThreadId thread, sim::OpId op, bool so_far) override {
+    to_.on_host_learns(thread, op, so_far);
+  }
+
   void on_alloc(sim::ThreadId thread,
                 sim::Origin origin,
                 Address address,
