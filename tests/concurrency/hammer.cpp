@@ -10,24 +10,12 @@
 #include "allocator/submission.hpp"
 #include "tests/concurrency/rounds.hpp"
 
-#include <mutex>
-#include <optional>
-#include <random>
-#include <utility>
-
 namespace custash {
 namespace {
 
 struct Owned {
   Address address = 0;
   Bytes bytes = 0;
-  sim::ThreadId from = 0;
-};
-
-// Where threads leave blocks for each other.
-struct Exchange {
-  std::mutex mutex;
-  std::vector<Owned> blocks;
 };
 
 struct Round {
@@ -37,14 +25,14 @@ struct Round {
   bool nearly_full;  // small blocks lie as the driver lays them, and everything goes the long
                      // way
   bool sleeps = false;  // threads put the process to sleep or trim it deeply now and then
-  Exchange exchange;
+  Shelf<Owned> shelf = {};
   CUstream shared = nullptr;  // of all threads
   std::atomic<bool> capture_taken{false};
 };
 
-class Worker {
+class Worker : private Owner<Owned> {
  public:
-  Worker(Round& round, std::uint64_t seed) : round_(round), random_(seed) {}
+  Worker(Round& round, std::uint64_t seed) : Owner(seed), round_(round) {}
 
   void run() {
     cuCtxSetCurrent(round_.context);
@@ -55,7 +43,7 @@ class Worker {
              "cuStreamCreate");
     for (int i = 0; i < kSteps; ++i)
       step();
-    while (!blocks_.empty())
+    while (!owned_.empty())
       free_plain(take());
     for (auto& stream : streams_) {
       round_.allocator.stream_destroyed(stream);
@@ -64,19 +52,9 @@ class Worker {
   }
 
  private:
-  std::uint64_t pick(std::uint64_t of) { return random_() % of; }
-
   CUstream any_stream() {
     const auto n = pick(5);
     return n < 3 ? streams_[n] : n == 3 ? CU_STREAM_PER_THREAD : round_.shared;
-  }
-
-  Owned take() {
-    const std::size_t at = pick(blocks_.size());
-    const Owned block = blocks_[at];
-    blocks_[at] = blocks_.back();
-    blocks_.pop_back();
-    return block;
   }
 
   void step() {
@@ -86,13 +64,13 @@ class Worker {
     } else if (dice < 38) {
       malloc_async();
     } else if (dice < 68) {
-      if (!blocks_.empty()) launch(blocks_.back(), any_stream());
+      if (!owned_.empty()) launch(owned_.back(), any_stream());
     } else if (dice < 85) {
-      if (blocks_.size() > 3) free_plain(take());
+      if (owned_.size() > 3) free_plain(take());
     } else if (dice < 89) {
-      if (!blocks_.empty()) copy_and_free(take());
+      if (!owned_.empty()) copy_and_free(take());
     } else if (dice < 93) {
-      swap_block();
+      swap(round_.shelf, round_.detector);
     } else if (dice < 95) {
       expect(cuStreamSynchronize(any_stream()), "cuStreamSynchronize");
     } else if (dice < 96) {
@@ -112,7 +90,7 @@ class Worker {
 
   void own(Address address, Bytes bytes) {
     round_.detector.on_alloc(address, bytes, self_);
-    blocks_.push_back({address, bytes, self_});
+    owned_.push_back({address, bytes});
   }
 
   void malloc_plain() {
@@ -121,7 +99,7 @@ class Worker {
     if (address == 0)
       expect(round_.allocator.allocate(round_.context, bytes, &address).code(), "allocate");
     own(address, bytes);
-    launch(blocks_.back(), any_stream());
+    launch(owned_.back(), any_stream());
   }
 
   // Used and freed on its stream: the order is the stream's own.
@@ -137,10 +115,9 @@ class Worker {
                  .code(),
              "allocate_on");
     round_.detector.on_alloc(address, bytes, self_);
-    launch({address, bytes, self_}, stream);
+    launch({address, bytes}, stream);
     round_.detector.on_free(address, self_, stream);
-    const auto freed = allocator.free_on(address, stream, NullStream::Legacy);
-    expect(freed && freed->ok(), "free_on");
+    expect_freed(allocator.free_on(address, stream, NullStream::Legacy), "free_on");
   }
 
   void launch(const Owned& block, CUstream stream) {
@@ -156,8 +133,7 @@ class Worker {
   void free_plain(const Owned& block) {
     round_.detector.on_free(block.address, self_);
     if (pick(2) == 0 && round_.allocator.try_free(block.address)) return;
-    const auto freed = round_.allocator.free(block.address);
-    expect(freed && freed->ok(), "free");
+    expect_freed(round_.allocator.free(block.address), "free");
   }
 
   void copy_and_free(const Owned& block) {
@@ -178,23 +154,6 @@ class Worker {
     }
     free_plain(block);
     expect(sim::complete(op), "the copy to the host is over when its source was freed");
-  }
-
-  void swap_block() {
-    std::optional<Owned> got;
-    {
-      const std::lock_guard lock(round_.exchange.mutex);
-      auto& shelf = round_.exchange.blocks;
-      if (!blocks_.empty()) shelf.push_back(take());
-      if (shelf.size() > 4) {
-        got = shelf.front();
-        shelf.erase(shelf.begin());
-      }
-      if (got) round_.detector.thread_sync(got->from, self_);
-    }
-    if (!got) return;
-    got->from = self_;
-    blocks_.push_back(*got);
   }
 
   // Relaxed: other threads, and this one, go on allocating.
@@ -235,18 +194,15 @@ class Worker {
       (void)DeepTrim(round_.allocator).go({.patience = kPatience, .only_if_idle = drawn == 3});
     (void)round_.allocator.stats(0);
     (void)round_.allocator.reclaimable(0);
-    if (blocks_.empty()) return;
+    if (owned_.empty()) return;
     BlockInfo info;
-    expect(round_.allocator.find(blocks_.back().address + 1, &info) == Ownership::Live, "find");
-    expect(info.base == blocks_.back().address, "find: base");
+    expect(round_.allocator.find(owned_.back().address + 1, &info) == Ownership::Live, "find");
+    expect(info.base == owned_.back().address, "find: base");
   }
 
   Round& round_;
-  std::mt19937_64 random_;
-  sim::ThreadId self_ = 0;
   void* host_ = nullptr;
   CUstream streams_[3] = {};
-  std::vector<Owned> blocks_;
 };
 
 bool check_round(std::uint64_t seed) {
@@ -256,23 +212,20 @@ bool check_round(std::uint64_t seed) {
   options.device_memory = nearly_full ? 1000_MiB : 64_GiB;
   const sim::Sim world(options);
   const Bytes used = sim::used(0);
-  auto* driver = new Driver(world.driver());
-  auto& allocator = *new Allocator(*driver, config_of(seed));
-  static auto& kept =
-      *new std::vector<std::pair<Driver*, Allocator*>>;  // never destroyed, as in the product
-  kept.emplace_back(driver, &allocator);
-  Round round{.allocator = allocator,
-              .detector = detector,
-              .context = world.context(),
-              .nearly_full = nearly_full,
-              .sleeps = seed % 3 == 1,
-              .exchange = {}};
+  auto& allocator = kept<Allocator>(kept<Driver>(world.driver()), config_of(seed));
+  Round round{
+      .allocator = allocator,
+      .detector = detector,
+      .context = world.context(),
+      .nearly_full = nearly_full,
+      .sleeps = seed % 3 == 1,
+  };
   expect(cuStreamCreate(&round.shared, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   detector.let_allocator_save(round.sleeps);
   run_threads<Worker>(round, seed);
-  for (const Owned& block : round.exchange.blocks) {
+  for (const auto& [block, from] : round.shelf.left) {
     detector.on_free(block.address, sim::this_thread());
-    expect(allocator.free(block.address)->code(), "the last free");
+    expect_freed(allocator.free(block.address), "the last free");
   }
   empty_all([&] { return allocator.trim(0, ~Bytes{0}); });
   expect(allocator.validate(), "validate");

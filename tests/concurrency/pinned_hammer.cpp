@@ -5,14 +5,9 @@
 // fresh world. After each: no fault of the allocator's in the race detector's eyes, validate(),
 // and nothing held.
 #include "allocator/submission.hpp"
-#include "pinned/host_cache.hpp"
 #include "tests/concurrency/rounds.hpp"
 
-#include <mutex>
-#include <random>
 #include <string>
-#include <tuple>
-#include <utility>
 
 namespace custash {
 namespace {
@@ -36,14 +31,12 @@ struct Round {
   sim::RaceDetector& detector;
   CUcontext context;
   unsigned flags;
-  std::mutex mutex;
-  std::vector<std::pair<Owned, sim::ThreadId>>
-      shelf;  // where threads leave buffers for each other
+  Shelf<Owned> shelf = {};
 };
 
-class Worker {
+class Worker : private Owner<Owned> {
  public:
-  Worker(Round& round, std::uint64_t seed) : round_(round), random_(seed) {}
+  Worker(Round& round, std::uint64_t seed) : Owner(seed), round_(round) {}
 
   void run() {
     cuCtxSetCurrent(round_.context);
@@ -70,17 +63,7 @@ class Worker {
     CUdeviceptr memory = 0;  // its alone
   };
 
-  std::uint64_t pick(std::uint64_t of) { return random_() % of; }
-
   Stream& any_stream() { return streams_[pick(3)]; }
-
-  Owned take() {
-    const std::size_t index = pick(owned_.size());
-    const Owned found = owned_[index];
-    owned_[index] = owned_.back();
-    owned_.pop_back();
-    return found;
-  }
 
   void step() {
     const auto dice = pick(100);
@@ -92,7 +75,7 @@ class Worker {
     } else if (dice < 80) {
       if (owned_.size() > 3) free(take());
     } else if (dice < 88) {
-      swap();
+      swap(round_.shelf, round_.detector);
     } else if (dice < 91) {
       expect(cuStreamSynchronize(any_stream().handle), "cuStreamSynchronize");
     } else if (dice < 93) {
@@ -141,25 +124,12 @@ class Worker {
   void free(const Owned& gone) {
     round_.detector.on_free(at(gone.buffer), self_);
     if (pick(3) == 0 && round_.cache.try_free(gone.buffer)) return;
-    const auto freed = round_.cache.free(gone.buffer);
-    expect(freed.value_or(CUDA_ERROR_NOT_FOUND).code(), "free");
-  }
-
-  void swap() {
-    const std::lock_guard lock(round_.mutex);
-    if (!owned_.empty()) round_.shelf.emplace_back(take(), self_);
-    if (round_.shelf.size() <= 4) return;
-    round_.detector.thread_sync(round_.shelf.front().second, self_);
-    owned_.push_back(round_.shelf.front().first);
-    round_.shelf.erase(round_.shelf.begin());
+    expect_freed(round_.cache.free(gone.buffer), "free");
   }
 
   // It allocates, works and ends with buffers in flight.
   void other_context() {
-    using Create = CUresult (*)(CUcontext*, unsigned, CUdevice);
-    static const auto create = reinterpret_cast<Create>(sim::resolve("cuCtxCreate_v2"));
-    CUcontext other = nullptr;
-    expect(create(&other, 0, 0), "cuCtxCreate");
+    CUcontext const other = create_context();
     Stream stream;
     void* buffer = nullptr;
     expect(cuStreamCreate(&stream.handle, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
@@ -173,14 +143,9 @@ class Worker {
       submission.done(result);
       expect(result, "cuMemcpyHtoDAsync");
     }
-    const auto freed = round_.cache.free_behind_streams(buffer);
-    expect(freed.value_or(CUDA_ERROR_NOT_FOUND).code(), "free_behind_streams");
+    expect_freed(round_.cache.free_behind_streams(buffer), "free_behind_streams");
     round_.detector.on_free(stream.memory, self_);
-    round_.cache.context_destroyed(other);
-    round_.core.context_destroyed(other);
-    expect(cuCtxDestroy(other), "cuCtxDestroy");
-    round_.core.context_gone(other);
-    round_.cache.reclaim().context_gone(other);
+    end_context(round_.core, round_.cache, other);
     cuCtxSetCurrent(round_.context);
   }
 
@@ -196,10 +161,7 @@ class Worker {
   }
 
   Round& round_;
-  std::mt19937_64 random_;
-  sim::ThreadId self_ = 0;
   Stream streams_[3] = {};
-  std::vector<Owned> owned_;
 };
 
 bool check_round(std::uint64_t seed) {
@@ -208,25 +170,22 @@ bool check_round(std::uint64_t seed) {
   sim::advance_clock(1'000'000'000'000);
   Config config = config_of(seed);
   config.backing = Backing::Driver;
-  auto* driver = new Driver(world.driver());
-  auto* core = new Allocator(*driver, config);
-  auto* cache = new HostCache(*driver, core->config(), *core);
-  static auto& kept =
-      *new std::vector<std::tuple<Driver*, Allocator*, HostCache*>>;  // never destroyed
-  kept.emplace_back(driver, core, cache);
-  Round round{.core = *core,
-              .cache = *cache,
+  auto& driver = kept<Driver>(world.driver());
+  auto& core = kept<Allocator>(driver, config);
+  auto& cache = kept<HostCache>(driver, core.config(), core);
+  Round round{.core = core,
+              .cache = cache,
               .detector = detector,
               .context = world.context(),
               .flags = seed % 8 == 0 ? 0 : kUntouched};
   run_threads<Worker>(round, seed);
-  for (const auto& [left, from] : round.shelf) {
+  for (const auto& [left, from] : round.shelf.left) {
     detector.on_free(at(left.buffer), sim::this_thread());
-    expect(cache->free(left.buffer)->code(), "the last free");
+    expect_freed(cache.free(left.buffer), "the last free");
   }
-  empty_all([&] { return cache->reclaim().empty(); });
-  expect(cache->validate() && core->validate(), "validate");
-  for (const auto& [name, value] : cache->stats().flatten()) {
+  empty_all([&] { return cache.reclaim().empty(); });
+  expect(cache.validate() && core.validate(), "validate");
+  for (const auto& [name, value] : cache.stats().flatten()) {
     if (name.find(".current") != std::string::npos)
       expect(value == 0, name.c_str(), static_cast<int>(value));
   }

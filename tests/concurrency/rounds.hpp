@@ -5,6 +5,7 @@
 
 #include "allocator/allocator.hpp"
 #include "allocator/base/mutex.hpp"
+#include "pinned/host_cache.hpp"
 #include "tests/sim/race_detector.hpp"
 #include "tests/sim/sim.hpp"
 
@@ -13,7 +14,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace custash {
@@ -31,6 +37,35 @@ inline void expect(bool right, const char* what, int code = 0) {
 
 inline void expect(CUresult result, const char* what) {
   expect(result == CUDA_SUCCESS, what, static_cast<int>(result));
+}
+
+inline void expect_freed(const std::optional<Status>& freed, const char* what) {
+  expect(freed.value_or(CUDA_ERROR_NOT_FOUND).code(), what);
+}
+
+// Made for a round, and never destroyed, as in the product.
+template <typename Made, typename... Arguments>
+Made& kept(Arguments&&... arguments) {
+  static auto& all = *new std::deque<Made>;
+  return all.emplace_back(std::forward<Arguments>(arguments)...);
+}
+
+// It is current from now on.
+inline CUcontext create_context() {
+  using Create = CUresult (*)(CUcontext*, unsigned, CUdevice);
+  static const auto create = reinterpret_cast<Create>(sim::resolve("cuCtxCreate_v2"));
+  CUcontext made = nullptr;
+  expect(create(&made, 0, 0), "cuCtxCreate");
+  return made;
+}
+
+// As the hooks do.
+inline void end_context(Allocator& core, HostCache& cache, CUcontext context) {
+  cache.context_destroyed(context);
+  core.context_destroyed(context);
+  expect(cuCtxDestroy(context), "cuCtxDestroy");
+  core.context_gone(context);
+  cache.reclaim().context_gone(context);
 }
 
 inline sim::Options options_of(std::uint64_t seed) {
@@ -51,6 +86,44 @@ inline Config config_of(std::uint64_t seed) {
   if (seed % 4 < 2) config.slabs_after = 0;
   return config;
 }
+
+// Where threads leave what they own for each other.
+template <typename Owned>
+struct Shelf {
+  std::mutex mutex;
+  std::vector<std::pair<Owned, sim::ThreadId>> left;
+};
+
+// A thread of a hammer: what it owns, and what it draws.
+template <typename Owned>
+class Owner {
+ protected:
+  explicit Owner(std::uint64_t seed) : random_(seed) {}
+
+  std::uint64_t pick(std::uint64_t of) { return random_() % of; }
+
+  Owned take() {
+    const std::size_t at = pick(owned_.size());
+    const Owned found = owned_[at];
+    owned_[at] = owned_.back();
+    owned_.pop_back();
+    return found;
+  }
+
+  // Leaves one of its own, and takes the one that has lain longest.
+  void swap(Shelf<Owned>& shelf, sim::RaceDetector& detector) {
+    const std::lock_guard lock(shelf.mutex);
+    if (!owned_.empty()) shelf.left.emplace_back(take(), self_);
+    if (shelf.left.size() <= 4) return;
+    detector.thread_sync(shelf.left.front().second, self_);
+    owned_.push_back(shelf.left.front().first);
+    shelf.left.erase(shelf.left.begin());
+  }
+
+  std::mt19937_64 random_;
+  sim::ThreadId self_ = 0;
+  std::vector<Owned> owned_;
+};
 
 // `Worker(round, seed).run()` on each thread; what they did is before what this one does next.
 template <typename Worker, typename Round>

@@ -8,14 +8,9 @@
 #include "allocator/order/context_users.hpp"
 #include "allocator/peer_processes.hpp"
 #include "allocator/submission.hpp"
-#include "pinned/host_cache.hpp"
 #include "tests/concurrency/rounds.hpp"
 
-#include <random>
 #include <string>
-#include <thread>
-#include <tuple>
-#include <vector>
 
 namespace custash {
 namespace {
@@ -44,19 +39,16 @@ void churn(Round& round, CUcontext context, Bytes bytes, bool keep) {
   expect(round.core.allocate(context, bytes, &address).code(), "allocate");
   launch(round, CU_STREAM_LEGACY);
   if (keep) return;
-  const auto freed = round.core.free(address);
-  expect(freed.value_or(CUDA_ERROR_NOT_FOUND).code(), "free");
+  expect_freed(round.core.free(address), "free");
 }
 
 void churn_pinned(Round& round, CUcontext context) {
   void* buffer = nullptr;
   expect(round.pinned.allocate(context, 3_MiB, kUntouched, &buffer).code(), "pinned");
   launch(round, CU_STREAM_LEGACY);
-  const auto freed = round.pinned.free(buffer);
-  expect(freed.value_or(CUDA_ERROR_NOT_FOUND).code(), "free pinned");
+  expect_freed(round.pinned.free(buffer), "free pinned");
 }
 
-// As the hooks do.
 void end(Round& round, CUcontext context, bool perhaps) {
   if (perhaps) {  // the release of a primary context that was not the last
     ContextUsers* const users = round.core.users_of(context);
@@ -64,20 +56,13 @@ void end(Round& round, CUcontext context, bool perhaps) {
     users->close();
     users->open();
   }
-  round.pinned.context_destroyed(context);
-  round.core.context_destroyed(context);
-  expect(cuCtxDestroy(context), "cuCtxDestroy");
-  round.core.context_gone(context);
-  round.pinned.reclaim().context_gone(context);
+  end_context(round.core, round.pinned, context);
 }
 
 void make_and_end(Round& round, std::uint64_t seed) {
-  using Create = CUresult (*)(CUcontext*, unsigned, CUdevice);
-  static const auto create = reinterpret_cast<Create>(sim::resolve("cuCtxCreate_v2"));
   std::mt19937_64 random(seed);
   for (int life = 0; life < kLives; ++life) {
-    CUcontext context = nullptr;
-    expect(create(&context, 0, 0), "cuCtxCreate");
+    CUcontext const context = create_context();
     for (int i = 0; i < 4; ++i)
       churn(round, context, i % 2 == 0 ? 4_KiB : 5_MiB, random() % 4 == 0);
     if (random() % 2 == 0) churn_pinned(round, context);
@@ -120,13 +105,10 @@ bool check_round(std::uint64_t seed) {
   options.teardown = std::chrono::microseconds(200);
   const sim::Sim world(options);
   const Bytes used = sim::used(0);
-  auto* driver = new Driver(world.driver());
-  auto* core = new Allocator(*driver, config_of(seed));
-  auto* pinned = new HostCache(*driver, core->config(), *core);
-  static auto& kept =
-      *new std::vector<std::tuple<Driver*, Allocator*, HostCache*>>;  // never destroyed
-  kept.emplace_back(driver, core, pinned);
-  Round round{.core = *core, .pinned = *pinned, .context = world.context()};
+  auto& driver = kept<Driver>(world.driver());
+  auto& core = kept<Allocator>(driver, config_of(seed));
+  auto& pinned = kept<HostCache>(driver, core.config(), core);
+  Round round{.core = core, .pinned = pinned, .context = world.context()};
   std::vector<std::thread> threads;
   for (std::uint64_t i = 0; i < kEnders; ++i)
     threads.emplace_back([&, i] { make_and_end(round, seed * 100 + i); });
@@ -138,10 +120,10 @@ bool check_round(std::uint64_t seed) {
   const std::vector<std::string> late = sim::late_uses();
   expect(late.empty(), late.empty() ? "" : late.front().c_str(), static_cast<int>(late.size()));
   empty_all([&] {
-    core->empty_all_caches();
-    return pinned->reclaim().empty();
+    core.empty_all_caches();
+    return pinned.reclaim().empty();
   });
-  expect(core->validate() && pinned->validate(), "validate");
+  expect(core.validate() && pinned.validate(), "validate");
   expect(sim::used(0) == used, "device memory remains");
   expect(sim::live_host_blocks() == 0, "pinned memory remains");
   return judge(detector, seed);
