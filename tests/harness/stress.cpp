@@ -5,6 +5,7 @@
 // --programs 1` runs it again. With --plant a mistake is built in, and finding none is the
 // failure.
 #include "tests/harness/stress_run.hpp"
+#include "tests/property/shrink.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -55,25 +56,10 @@ std::string fails(const Program& program, Plant plant) {
   return {};
 }
 
-// Leaves out ever smaller stretches of commands for as long as it still fails.
-Program shrink(Program program, Plant plant) {
-  for (std::size_t part = program.commands.size() / 2; part > 0; part /= 2) {
-    for (std::size_t at = 0; at < program.commands.size();) {
-      Program smaller = program;
-      const auto from = smaller.commands.begin() + static_cast<std::ptrdiff_t>(at);
-      const std::size_t many = std::min(part, program.commands.size() - at);
-      smaller.commands.erase(from, from + static_cast<std::ptrdiff_t>(many));
-      if (!smaller.commands.empty() && !fails(smaller, plant).empty())
-        program = smaller;
-      else
-        at += part;
-    }
-  }
-  return program;
-}
-
 void tell(std::uint64_t seed, const Program& program, const std::string& wrong, Plant plant) {
-  const Program small = shrink(program, plant);
+  const Program small = custash::property::shrunk(program, [&](const Program& candidate) {
+    return !candidate.commands.empty() && !fails(candidate, plant).empty();
+  });
   std::string why = fails(small, plant);
   if (why.empty()) why = wrong;
   std::printf("stress: seed %llu fails: %s\nof %zu commands these are enough: %s",
