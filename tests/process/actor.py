@@ -6,6 +6,7 @@ import re
 import socket
 import struct
 import subprocess
+import tempfile
 import uuid
 
 import program
@@ -13,6 +14,7 @@ import program
 HEADER = struct.Struct("<IHhII")
 MAGIC = 0x68737563
 DONE, UNKNOWN_VERB, BAD_ARGUMENTS, NOT_NOW, REFUSED = range(5)
+MACHINES = tempfile.TemporaryDirectory(prefix="custash-machines-")
 
 
 class Actor:
@@ -68,9 +70,21 @@ class Actor:
         return self.process.wait(timeout=20)
 
 
+class Actors(program.Case):
+    """Has actors, which end with the test."""
+
+    def actor(self, **more):
+        return self.enterContext(Actor(**more))
+
+
+def machine_file():
+    """Simulated processes that name the same file take each other's devices for their own, and no others'."""
+    return os.path.join(MACHINES.name, uuid.uuid4().hex)
+
+
 def machine():
-    """Settings under which simulated processes take each other's devices for their own, and no others'."""
-    return f"machine={uuid.uuid4().hex[:12]}"
+    """Settings with a file of its own."""
+    return f"machine={machine_file()}"
 
 
 def services(pid):

@@ -11,7 +11,6 @@ import xml.etree.ElementTree
 import program as shared
 from program import PATHS, Case, environment
 
-PATHS.command = ""
 
 KEYS = {"bytes", "direction", "memory", "allocation", "processes", "gb_per_s", "gb_per_s_all", "copy_ms",
         "whole_ms"}
@@ -30,8 +29,7 @@ def program():
 class Bandwidth(Case):
     def ask(self, *words, preload=False, code=0, **more):
         """Runs the program; returns what it said, on standard error where it fails."""
-        done = subprocess.run([program(), *words], env=environment(preload, **more),
-                              capture_output=True, text=True, timeout=60, check=False)
+        done = shared.run("bandwidth", *words, preload=preload, **more)
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(done.stdout if code else done.stderr, "")
         return done.stderr if code else done.stdout
@@ -94,9 +92,8 @@ class Bandwidth(Case):
         self.assertIn(", bare, ", self.ask(*words))
 
     def test_custash_run_starts_it(self):
-        done = subprocess.run([PATHS.command, "run", "--summary", "--lib", PATHS.library, "--", program(),
-                               "--json", "--sizes", "4k", "--processes", "3"],
-                              env=environment(preload=False), capture_output=True, text=True, timeout=60, check=True)
+        done = shared.launch("--summary", "--", program(), "--json", "--sizes", "4k", "--processes", "3")
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIsNotNone(json.loads(done.stdout)["custash"])
         self.assertEqual(done.stderr.count("custash: device 0:"), 3, done.stderr)
 
@@ -166,8 +163,7 @@ class Bandwidth(Case):
             self.assertIn(words, text)
 
     def test_the_command_says_where_it_went(self):
-        done = subprocess.run([PATHS.command, "bandwidth", "--mistakes"], env=environment(preload=False), capture_output=True,
-                              text=True, timeout=60, check=False)
+        done = shared.custash("bandwidth", "--mistakes")
         self.assertEqual((done.returncode, done.stdout, done.stderr),
                          (125, "", "custash: bandwidth: moved to tools/demos/bandwidth of custash's sources\n"))
 

@@ -11,7 +11,6 @@ import time
 import program
 from program import PATHS, Case
 
-PATHS.command = ""
 MOST_MEMORY = 3 << 30
 MOST_SECONDS = 60
 

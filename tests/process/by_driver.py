@@ -4,30 +4,25 @@ where it is shown, and who made it."""
 import json
 import os
 import subprocess
-import tempfile
 
 import program
-from actor import Actor, machine
-from program import PATHS, Case
+from actor import Actor, Actors, machine
+from program import PATHS, InFolder, processes
 
-PATHS.command = ""
-PATHS.schema = ""
 MIB = 1 << 20
 
 
 def command(*words):
-    done = subprocess.run([PATHS.command, *map(str, words)], env=program.environment(False), capture_output=True, text=True,
-                          timeout=60, check=False)
+    done = program.custash(*words)
     if done.returncode or done.stderr:
         raise AssertionError(f"{words}: {done.returncode} {done.stdout}{done.stderr}")
     return done.stdout
 
 
-class ByDriver(Case):
+class ByDriver(Actors, InFolder):
     def both(self, **more):
         """A process with two handles and no memory of custash's, and one that has let go of one of three."""
-        actor = Actor(CUSTASH_SIM=f"devices=2,{machine()}", **more)
-        self.addCleanup(actor.__exit__)
+        actor = self.actor(CUSTASH_SIM=f"devices=2,{machine()}", **more)
         for device, size in ((0, 2), (1, 4), (1, 8)):
             actor.ok(f"create {size * MIB} {device}")
         actor.ok("release 1")
@@ -35,7 +30,7 @@ class ByDriver(Case):
 
     def test_top_shows_it_by_device_and_by_kind(self):
         actor = self.both()
-        its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
+        its = processes()[actor.pid]
         self.assertEqual({each["device"]: each["by_driver_bytes"] for each in its["devices"]}, {0: 2 * MIB, 1: 8 * MIB})
         self.assertEqual(its["passed"], [{"kind": "handles", "allocations": 3, "allocated_bytes": 14 * MIB, "live": 2,
                                           "live_bytes": 10 * MIB}])
@@ -46,7 +41,7 @@ class ByDriver(Case):
     def test_a_stream_s_memory_is_served_without_a_context_too(self):
         with Actor(CUSTASH_SIM=f"devices=1,{machine()}") as actor:
             actor.ok("alloc_without_context 1000")
-            its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
+            its = processes()[actor.pid]
             self.assertEqual((its["passed"], its["devices"][0]["allocated_bytes"]), ([], 1024))
 
     def test_the_driver_gives_no_pitched_memory_beyond_the_limit(self):
@@ -81,7 +76,7 @@ class ByDriver(Case):
             actor.ok("device 0")
             actor.ok("free 0")
             self.assertEqual(actor.number("pool_used 0"), 8192)
-            its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
+            its = processes()[actor.pid]
             self.assertEqual((its["passed"], [each["allocations"] for each in its["devices"]]), ([], [2, 1]))
 
     def test_metrics_have_it(self):
@@ -91,18 +86,15 @@ class ByDriver(Case):
                      'custash_passed_live{kind="handles"} 2', 'custash_passed_live_bytes{kind="handles"} 10485760',
                      'custash_passed_live{kind="arrays"} 0'):
             self.assertIn(line, text.splitlines())
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "all.prom")
-            server = subprocess.Popen([PATHS.command, "serve", "--textfile", file, "--interval", "1"],
-                                      env=program.environment(False), stdout=subprocess.DEVNULL)
-            try:
-                while not os.path.exists(file):
-                    self.assertIsNone(server.poll())
-                with open(file, encoding="utf-8") as written:
-                    lines = [line for line in written.read().splitlines() if f'pid="{actor.pid}"' in line]
-            finally:
-                server.terminate()
-                server.wait()
+        server = subprocess.Popen([PATHS.command, "serve", "--textfile", self.path("all.prom"), "--interval", "1"],
+                                  env=program.environment(False), stdout=subprocess.DEVNULL)
+        try:
+            while not os.path.exists(self.path("all.prom")):
+                self.assertIsNone(server.poll())
+            lines = [line for line in self.read("all.prom").splitlines() if f'pid="{actor.pid}"' in line]
+        finally:
+            server.terminate()
+            server.wait()
         values = {line.split("{")[0] + ("/" + line.split('kind="')[1].split('"')[0] if "kind=" in line else ""): line.rsplit(" ", 1)[1]
                   for line in lines if 'device="1"' in line or "kind=" in line}
         self.assertEqual(values["custash_process_by_driver_bytes"], str(8 * MIB))
@@ -117,30 +109,24 @@ class ByDriver(Case):
 
     def test_a_report_has_it(self):
         actor = self.both(CUSTASH_CONF="history:1000")
-        with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "it.json")
-            command("snapshot", actor.pid, "--output", file)
-            with open(file, encoding="utf-8") as written:
-                snapshot = json.load(written)
-            page = os.path.join(folder, "it.html")
-            command("report", file, "-o", page)
-            self.assertGreater(os.path.getsize(page), 0)
+        command("snapshot", actor.pid, "--output", self.path("it.json"))
+        snapshot = self.load("it.json")
+        command("report", self.path("it.json"), "-o", self.path("it.html"))
+        self.assertGreater(os.path.getsize(self.path("it.html")), 0)
         self.assertEqual(snapshot["passed"], [{"kind": "handles", "allocations": 3, "allocated_bytes": 14 * MIB, "live": 2,
                                                "live_bytes": 10 * MIB}])
         sites = [each for each in snapshot["history"]["sites"] if each["memory"] == "other"]
         self.assertEqual({(os.path.basename(each["caller"]), each["allocations"]) for each in sites}, {("actor", 3)})
 
 
-class Arrays(Case):
+class Arrays(Actors):
     """What is counted of arrays, mipmaps and external memory, and what is live of it."""
 
     LAYERED = 1
     DEFERRED = 0x80
 
     def actor(self, **more):
-        actor = Actor(CUSTASH_SIM=f"devices=2,{machine()}", **more)
-        self.addCleanup(actor.__exit__)
-        return actor
+        return super().actor(CUSTASH_SIM=f"devices=2,{machine()}", **more)
 
     def counts(self, actor):
         """{kind: (calls, bytes, live, bytes of these)}"""
@@ -252,7 +238,7 @@ class Arrays(Case):
         actor.ok("external 3145728")
         actor.ok("end_external 2")
         actor.ok("alloc 1000")
-        its = next(each for each in json.loads(command("top", "--once", "--json"))["processes"] if each["pid"] == actor.pid)
+        its = processes()[actor.pid]
         self.assertEqual({each["device"]: each["by_driver_bytes"] for each in its["devices"]}, {0: 4 * MIB, 1: 5 * MIB // 4})
         actor.quit()
         text = actor.process.stderr.read()
@@ -261,7 +247,7 @@ class Arrays(Case):
                       "arrays 1 (4.0 MiB, 1 live: 4.0 MiB), mipmaps 1 (1.2 MiB, 1 live: 1.2 MiB), external 1 (3.0 MiB)\n", text)
 
 
-class Complete(Case):
+class Complete(Actors):
     """All of a process's memory is counted: NVML's figure for it, but for what it does not tell from contexts and code."""
 
     def setUp(self):
@@ -269,15 +255,11 @@ class Complete(Case):
         self.sim = f"devices=1,{machine()},context=8m"
 
     def start(self, **more):
-        actor = Actor(CUSTASH_SIM=self.sim, **more)
-        self.addCleanup(actor.__exit__)
-        return actor
+        return self.actor(CUSTASH_SIM=self.sim, **more)
 
     def top(self, *actors):
-        done = subprocess.run([PATHS.command, "top", "--once", "--json"], env=program.environment(False, CUSTASH_SIM=self.sim),
-                              capture_output=True, text=True, timeout=60, check=True)
-        processes = {each["pid"]: each for each in json.loads(done.stdout)["processes"]}
-        return [processes[each.pid] for each in actors]
+        seen = processes(CUSTASH_SIM=self.sim)
+        return [seen[each.pid] for each in actors]
 
     def live(self, process):
         return {each["kind"]: each["live_bytes"] for each in process["passed"] if each["live"]}

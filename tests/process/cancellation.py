@@ -9,7 +9,6 @@ import program
 from actor import Actor
 from program import PATHS, Case
 
-PATHS.command = ""
 MIB = 1 << 20
 # Calls a cancellation point from a library whose name begins as custash's does.
 CONTROL = "import ctypes; ctypes.CDLL(r'{library}').rests()"
@@ -77,7 +76,7 @@ class Watched(Case):
         second.code(f"alloc {1024 * MIB}")
         second.code(f"alloc_managed {1024 * MIB}")
         for words in ("sleep", str(second.pid)), ("trim", "--deep", str(second.pid)):
-            subprocess.run([PATHS.command, *words], capture_output=True, timeout=60, check=False, env=program.environment(False))
+            program.custash(*words)
         second.ok("check 0 7")
         second.ok("close 4")
         for actor in (first, second):

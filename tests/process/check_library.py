@@ -15,9 +15,8 @@ import time
 import actor
 import program
 import room
-from program import PATHS, Case, environment, must_load_the_library
+from program import PATHS, InFolder, custash, environment, must_load_the_library
 
-PATHS.command = ""
 CHECKS = ("guard:all,guard_report:-", "check_streams:true,guard_report:-")
 REPORTS = ("history:1000", "summary:true", "leaks:true", "snapshot:x.json", "record:x.trace", "stats:detailed", "snapshot_signal:10", "nvtx:true")
 SLEEP = ("sleep_after:1", "deep_trim_after:1", "yield_after:1")
@@ -26,11 +25,10 @@ LOADED = "c = ctypes.CDLL(None)\nloaded = lambda: 'libcustash-check' in open('/p
 NAMES = ("libcustash.so", "libcustash-check.so")
 
 
-class CheckLibrary(Case):
+class CheckLibrary(InFolder):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.copy, self.checks = (os.path.join(folder.name, name) for name in NAMES)
+        super().setUp()
+        self.copy, self.checks = map(self.path, NAMES)
         shutil.copy(PATHS.library, self.copy)
 
     def copy_checks(self):
@@ -81,13 +79,12 @@ class CheckLibrary(Case):
             self.assertFalse(process.code("alloc 1000"))
             for command in (("snapshot", str(process.pid)), ("snapshot", "--history", str(process.pid)), ("leaks", str(process.pid)),
                             ("sleep", str(process.pid)), ("trim", "--deep", str(process.pid))):
-                done = subprocess.run([PATHS.command, *command], capture_output=True, text=True, check=False, env=environment(False))
+                done = custash(*command)
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("libcustash-check.so: cannot open", done.stderr)
             self.assertEqual(process.quit(), 0)
         for option in (("--leaks",), ("--summary",), ("--check-memory",), ("--record", "x"), ("--record-history", "x.html")):
-            done = subprocess.run([PATHS.command, "run", "--lib", self.copy, *option, "--", "true"],
-                                  capture_output=True, text=True, check=False, env=environment(False))
+            done = custash("run", "--lib", self.copy, *option, "--", "true")
             self.assertEqual((done.returncode, done.stderr),
                              (125, f"custash: libcustash-check.so, which checks, records and reports, is not beside {self.copy}\n"))
 
@@ -189,7 +186,7 @@ class CheckLibrary(Case):
         with actor.Actor(name="actor_custash", preload=False) as process:
             for step in ("alloc 1000", "fill 0 7"):
                 self.assertFalse(process.code(step))
-            done = subprocess.run([PATHS.command, "sleep", str(process.pid)], capture_output=True, text=True, check=False, env=environment(False))
+            done = custash("sleep", process.pid)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(process.ok("check 0 7"), ["0"])
             self.assertEqual(process.quit(), 0)

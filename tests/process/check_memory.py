@@ -5,14 +5,12 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 
 import actor
 import program
 from program import PATHS, Case, run
 
-PATHS.command = ""
 SMALL = 1000
 WRONG = ("alloc 1000", "fill 0 7 3", "free 0", "free 0", "alloc 1000", "free 1 256", "free 1", "quit")
 RIGHT = ("alloc 1000", "fill 0 7", "free 0", "quit")
@@ -28,16 +26,12 @@ def shown(finding, stack):
 
 class CheckMemory(Case):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "found.json")
+        self.path = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "found.json")
 
     def start(self, steps, **more):
         """The command when it has ended, and the file's contents."""
-        command = [PATHS.command, "run", "--lib", PATHS.library, "--check-memory", "--json", self.path, "--",
-                   os.path.join(PATHS.programs, "actor")]
-        done = subprocess.run(command, input="\n".join(["device 0", *steps, ""]), env=program.environment(False, **more), capture_output=True,
-                              text=True, timeout=60, check=False)
+        done = program.launch("--check-memory", "--json", self.path, "--", os.path.join(PATHS.programs, "actor"),
+                              input="\n".join(["device 0", *steps, ""]), **more)
         if not os.path.exists(self.path):  # a program that ends by a signal, and nothing was found
             return done, {"findings": []}
         with open(self.path, encoding="utf-8") as file:
@@ -74,8 +68,7 @@ class CheckMemory(Case):
         with tempfile.TemporaryDirectory() as folder:
             library = shutil.copy(PATHS.library, folder)
             for check in ("--check-memory", "--check-streams"):
-                done = subprocess.run([PATHS.command, "run", "--lib", library, check, "--", "true"], env=program.environment(False),
-                                      capture_output=True, text=True, timeout=60, check=False)
+                done = program.custash("run", "--lib", library, check, "--", "true")
                 self.assertEqual((done.returncode, done.stderr),
                                  (125, f"custash: libcustash-check.so, which checks, records and reports, is not beside {library}\n"))
 

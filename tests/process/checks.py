@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: MIT
 """The checkers over a C++ program that uses the runtime: functions and lines of its call sites, one closing line that says
 what was checked, however the program ends, the exit status, and suppressions."""
-import json
 import os
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 
 import program as shared
-from program import PATHS, Case, environment, lines_marked, run
+from program import PATHS, InOneFolder, environment, launch, lines_marked, run
 
-PATHS.command = PATHS.compiler = PATHS.cuda = ""
+PATHS.compiler = PATHS.cuda = ""
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "checks.cpp")
 FAILED = 9  # --error-exitcode
 CHECK = ("--check-memory", "--error-exitcode", str(FAILED))
@@ -21,11 +18,10 @@ PLAIN = "this device has no virtual memory management, or a GPU that cannot reac
 LINES = lines_marked(SOURCE)
 
 
-class Checks(Case):
+class Checks(InOneFolder):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp()
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        super().setUpClass()
         cls.app = cls.build("checks", os.path.join(PATHS.runtime, "libcudart.so"))
 
     @classmethod
@@ -34,9 +30,6 @@ class Checks(Case):
         subprocess.run([*PATHS.compiler.split(), f"-I{PATHS.cuda}/include", "-std=c++20", "-g", "-O1", "-o", out, SOURCE, runtime, "-ldl",
                         "-lpthread"], check=True, timeout=300, capture_output=True)
         return out
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     def run_it(self, options, steps, app=None, sim="devices=1", **more):
         """(status, standard error without the closing line, the closing line without its beginning)."""
@@ -98,8 +91,7 @@ class Checks(Case):
     def test_the_file_and_its_page_name_lines_too(self):
         file = self.path("found.json")
         self.run_it(("--check-memory", "--json", file), ["over"])
-        with open(file, encoding="utf-8") as text:
-            report = json.load(text)
+        report = self.load(file)
         finding, = report["findings"]
         first = finding["frames"][finding["found_in"][0]]
         self.assertEqual((first["file"], first["line"]), (SOURCE, LINES["over"]))
@@ -110,8 +102,7 @@ class Checks(Case):
                        check=True, timeout=60, capture_output=True)
         for name in (file, alone):
             self.succeed(PATHS.command, "report", name, preload=False)
-            with open(f"{name}.html", encoding="utf-8") as page:
-                self.assertIn(f"{os.path.basename(SOURCE)}:{LINES['over']})", page.read())
+            self.assertIn(f"{os.path.basename(SOURCE)}:{LINES['over']})", self.read(f"{name}.html"))
 
     def test_the_closing_line_says_what_was_checked(self):
         for steps, sim, conf, status, expected in (
@@ -148,8 +139,7 @@ class Checks(Case):
         file = self.path("none.json")
         for steps in (["device"], ["right"], ["right", "kill"]):
             self.run_it(("--check-memory", "--json", file), steps)
-            with open(file, encoding="utf-8") as text:
-                report = json.load(text)
+            report = self.load(file)
             self.assertEqual((report["found"], report["findings"]), (0, []))
             self.assertIn(report["checked"], (NOTHING, "nothing found; 1 allocation was guarded"))
 
@@ -171,8 +161,7 @@ class Checks(Case):
         self.assertEqual(done.returncode, FAILED, done.stderr)  # nothing was checked
 
     def suppressions(self, *globs):
-        with open(self.path("known"), "w", encoding="utf-8") as file:
-            file.write("# known\n\n" + "".join(f"  {glob}\n" for glob in globs))
+        self.write("known", "# known\n\n" + "".join(f"  {glob}\n" for glob in globs))
         return "--suppressions", self.path("known")
 
     def test_suppressions(self):
@@ -184,8 +173,7 @@ class Checks(Case):
                 status, lines, last = self.run_it((*CHECK, "--json", file, *self.suppressions("no_such", glob)), ["over"])
                 said = "nothing found; 1 allocation was guarded; 1 suppressed" if suppressed else "1 found; 1 allocation was guarded"
                 self.assertEqual((status, last, lines == []), (0 if suppressed else FAILED, said, suppressed))
-                with open(file, encoding="utf-8") as text:
-                    self.assertEqual(len(json.load(text)["findings"]), 0 if suppressed else 1)
+                self.assertEqual(len(self.load(file)["findings"]), 0 if suppressed else 1)
 
     def test_suppressions_of_leaks(self):
         for glob, status in ((f"checks.cpp:{LINES['take']}", 0), ("free_twice", FAILED)):
@@ -202,31 +190,28 @@ class Checks(Case):
         why = r"^custash: out of memory on device 0: 1073741824 bytes asked for; 8192 MiB in use, "
         for options, site in ((("--summary",), False), (("--leaks",), True), (("--record-history", "r.html"), True), (CHECK[:1], False)):
             with self.subTest(options):
-                done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, *options, "--", self.app, "oom"], cwd=self.folder,
-                                      env=environment(False, CUSTASH_SIM="devices=1"), capture_output=True, text=True, timeout=60, check=True)
+                done = launch(*options, "--", self.app, "oom", cwd=self.folder, CUSTASH_SIM="devices=1")
+                done.check_returncode()
                 told = [line for line in done.stderr.splitlines() if line.startswith("custash: out of memory")]
                 self.assertEqual(len(told), 1, done.stderr)
                 self.assertRegex(told[0], why if options != CHECK[:1] else why.replace("8192", r"\d+"))
                 self.assertEqual("8.00 GiB of the peak allocated by" in told[0] and f"checks.cpp:{LINES['take']})" in told[0], site)
-        done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, "--summary", "--", self.app, "right"],
-                              env=environment(False, CUSTASH_SIM="devices=1"), capture_output=True, text=True, timeout=60, check=True)
+        done = launch("--summary", "--", self.app, "right", CUSTASH_SIM="devices=1")
+        done.check_returncode()
         self.assertNotIn("out of memory on", done.stderr)
 
     def test_the_report_of_the_moment_is_named_and_packed(self):
         for name in ("r.json", "r.html", "r.pickle"):
-            done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, "--record-history", name, "--", self.app, "oom"], cwd=self.folder,
-                                  env=environment(False, CUSTASH_SIM="devices=1"), capture_output=True, text=True, timeout=60, check=True)
+            done = launch("--record-history", name, "--", self.app, "oom", cwd=self.folder, CUSTASH_SIM="devices=1")
+            done.check_returncode()
             oom = name.replace(".", ".oom.")
             self.assertIn(f"custash: {oom} written when memory ran out", done.stderr)
-        with open(self.path("r.oom.json"), encoding="utf-8") as file:
-            snapshot = json.load(file)
+        snapshot = self.load("r.oom.json")
         site = max(snapshot["history"]["sites"], key=lambda each: each["bytes"])
         first = snapshot["frames"][snapshot["stacks"][site["stack"]][0]]
         self.assertEqual((first["file"], first["line"]), (SOURCE, LINES["take"]))
-        with open(self.path("r.oom.html"), encoding="utf-8") as file:
-            self.assertIn('type="application/x-custash-packed"', file.read())
-        with open(self.path("r.oom.pickle"), "rb") as file:
-            self.assertIn(b"checks.cpp", file.read())
+        self.assertIn('type="application/x-custash-packed"', self.read("r.oom.html"))
+        self.assertIn(b"checks.cpp", self.read_bytes("r.oom.pickle"))
 
 
 shared.main()

@@ -17,7 +17,6 @@ try:
 except ImportError:
     kubernetes_validate = None
 
-PATHS.command = ""
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "deploying.md"
 APP = """#!/bin/sh
 printf 'device 0\\nalloc 100000\\nquit\\n' | {}/actor >/dev/null

@@ -6,25 +6,18 @@ import pty
 import re
 import signal
 import subprocess
-import tempfile
 import time
 
 import actor
 import program as shared
-from program import PATHS, Case, environment
+from program import PATHS, InFolder, environment
 
-PATHS.command = ""
 MIB = 1 << 20
 SIMULATED = "The driver is simulated. It runs no kernels, so these times say nothing about a GPU."
 TOO_FEW = 3  # rounds for a difference that is larger than the noise
 
 
-class Compare(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Compare(InFolder):
     def words(self, what, *options, runs=4, warmup=0):
         first = os.path.join(PATHS.programs, "compare")
         words = [first, *what.split()] if isinstance(what, str) else what
@@ -33,9 +26,8 @@ class Compare(Case):
 
     def compare(self, what, *options, code=0, runs=4, warmup=0, preload=False, **more):
         """Standard output and standard error."""
-        done = subprocess.run(self.words(what, *options, runs=runs, warmup=warmup), capture_output=True, text=True,
-                              timeout=100, check=False, cwd=self.folder,
-                              env=environment(preload, **{"CUSTASH_SIM": "devices=1", **more}))
+        done = shared.run(*self.words(what, *options, runs=runs, warmup=warmup), preload=preload, timeout=100, cwd=self.folder,
+                          **{"CUSTASH_SIM": "devices=1", **more})
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
@@ -53,9 +45,6 @@ class Compare(Case):
 
     def row(self, result, name):
         return next(row for row in result["results"] if row["name"] == name)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
 
     # What is measured.
 
@@ -122,8 +111,7 @@ class Compare(Case):
                      LD_PRELOAD=f"{PATHS.library}:{other}" if os.path.exists(other) else PATHS.library)
         sides = {}
         for side in ("without", "with"):
-            with open(self.path(f"round-1-{side}.out"), encoding="utf-8") as file:
-                sides[side] = file.read()
+            sides[side] = self.read(f"round-1-{side}.out")
         kept = other if os.path.exists(other) else ""
         self.assertEqual(sides["without"], f"{kept}/enabled:false\n")
         self.assertEqual(sides["with"], f"{PATHS.library}{':' + kept if kept else ''}/log:off,run_ahead:50\n")
@@ -136,8 +124,7 @@ class Compare(Case):
         self.assertIn("  2 rounds, each one run with run_ahead:0 and one with run_ahead:50; before them 1 warm-up of each\n", out)
         self.assertIn("standard output: differs with run_ahead:50", out)
         for side, conf in (("without", "run_ahead:0"), ("with", "run_ahead:50")):
-            with open(self.path(f"round-1-{side}.out"), encoding="utf-8") as file:
-                self.assertEqual(file.read(), f"{PATHS.library}/{conf}\n")
+            self.assertEqual(self.read(f"round-1-{side}.out"), f"{PATHS.library}/{conf}\n")
         result = self.json("number 20 10", "--metric", "time: ([0-9.]+) ms", "--ignore", "^time:", "--against", "enabled:false",
                            runs=6)
         self.assertEqual((result["against"], result["conf"], result["driver_ns_saved"]), ("enabled:false", "", None))
@@ -183,8 +170,7 @@ class Compare(Case):
     def held(self, what, source, mode=None):
         settings = f"devices=2,machine={self.path('machine')}"
         out, _ = self.compare(what, "--export", "held.json", "--force", runs=1, CUSTASH_SIM=settings, CUSTASH_SIM_NVML=mode)
-        with open(self.path("held.json"), encoding="utf-8") as file:
-            result = json.load(file)
+        result = self.load("held.json")
         result["warnings"].remove(SIMULATED)
         for side in ("without", "with"):
             self.assertEqual(result["rounds"][0][side]["peak_bytes_of_processes"] is not None, source == "processes")
@@ -373,8 +359,7 @@ class Compare(Case):
                               for name, unit in zip(names, ("KB", "KB", "KB", "KB"))])
         text = {}
         for name in names:
-            with open(self.path(name), encoding="utf-8") as file:
-                text[name] = file.read()
+            text[name] = self.read(name)
         for each in ("c.html", "c.svg"):
             self.assertIn("wall time", text[each])
             self.assertIn("&lt;b>&amp;", text[each])
@@ -385,25 +370,21 @@ class Compare(Case):
 
     def test_files_of_others_stay(self):
         for name in ("a.html", "a.md", "a.svg", "a.json"):
-            with open(self.path(name), "w", encoding="utf-8") as file:
-                file.write("mine")
+            self.write(name, "mine")
             self.refused("exists and is no", "churn 1", "--export", name)
             self.compare("churn 1", "--export", name, "--force", runs=1)
         self.refused("end the name in .html, .md, .svg or .json", "churn 1", "--export", "a.txt")
         self.refused("nowhere", "churn 1", "--export", "nowhere/a.md")
-        with open(self.path("round-2-with.err"), "w", encoding="utf-8") as file:
-            file.write("mine")
+        self.write("round-2-with.err", "mine")
         self.refused("round-2-with.err exists", "churn 1", "--keep", self.folder)
-        with open(self.path("round-2-with.err"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), "mine")
+        self.assertEqual(self.read("round-2-with.err"), "mine")
 
     def test_output_is_kept(self):
         self.compare("says", "--keep", self.folder, code=1, runs=2, warmup=1)
         found = sorted(os.listdir(self.folder))
         self.assertEqual(found, [f"round-{n}-{side}.{kind}" for n in (1, 2) for side in ("with", "without")
                                  for kind in ("err", "out")])
-        with open(self.path("round-2-with.out"), encoding="utf-8") as file:
-            self.assertEqual(file.read(), "begin\ncustash: yes\n")
+        self.assertEqual(self.read("round-2-with.out"), "begin\ncustash: yes\n")
 
     def test_refusals(self):
         self.refused("no program given (custash compare [OPTIONS] -- PROGRAM", [])
@@ -412,8 +393,7 @@ class Compare(Case):
         self.refused("/etc/passwd: Permission denied", ["/etc/passwd"], code=126)
         self.refused("/tmp: Is a directory", ["/tmp"], code=126)
         self.refused("--conf: unknown option 'x'", "churn 1", "--conf", "x:1")
-        done = subprocess.run([PATHS.command, "compare", "--lib", "/nowhere.so", "--", "true"], capture_output=True, text=True,
-                              check=False)
+        done = shared.custash("compare", "--lib", "/nowhere.so", "--", "true")
         self.assertEqual((done.returncode, done.stdout), (125, ""))
         self.assertIn("libcustash.so not found; looked for\n  /nowhere.so\n", done.stderr)
         self.refused("--ignore: (: Unmatched ( or", "churn 1", "--ignore", "(")

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Deep trims of whole processes: on request, by themselves when idle, from C and Python. Contents stay."""
-import json
 import os
 import re
-import subprocess
 import sys
 import time
 
 import program
-from actor import Actor
-from program import PATHS, Case
+from actor import Actors
+from program import custash, processes, within
 
-PATHS.command = ""
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
 MIB = 1 << 20
 BLOCK = 3 * MIB
@@ -39,20 +36,13 @@ else:
 """
 
 
-def custash(*words):
-    return subprocess.run([PATHS.command, *map(str, words)], capture_output=True, text=True, timeout=60,
-                          env=program.environment(False), check=False)
-
-
 def reserved(pid):
-    seen = json.loads(custash("top", "--once", "--json", "--delay", "0.05").stdout)
-    return next(each for each in seen["processes"] if each["pid"] == pid)["devices"][0]["reserved_bytes"]
+    return processes()[pid]["devices"][0]["reserved_bytes"]
 
 
-class DeepTrim(Case):
+class DeepTrim(Actors):
     def after_a_peak(self, conf=""):
-        actor = Actor(CUSTASH_CONF="backing:vmm" + conf, CUSTASH_SIM="devices=1,memory=80g")
-        self.addCleanup(actor.__exit__)
+        actor = self.actor(CUSTASH_CONF="backing:vmm" + conf, CUSTASH_SIM="devices=1,memory=80g")
         actor.ok(f"alloc {200 * MIB}")
         actor.ok("free 0")
         for number in range(1, BLOCKS + 1):
@@ -85,20 +75,14 @@ class DeepTrim(Case):
     def test_an_idle_process_trims_by_itself(self):
         actor, other = self.after_a_peak(",deep_trim_after:1"), self.after_a_peak()
         most = 2 * len(KEPT) * 2 * MIB  # a block lies on two or three pieces of 2 MiB
-        until = time.monotonic() + 10
-        while reserved(actor.pid) > most and time.monotonic() < until:
-            time.sleep(0.05)
-        self.assertLessEqual(reserved(actor.pid), most)
+        self.assertIsNotNone(within(10, lambda: reserved(actor.pid) <= most))
         self.assertGreater(reserved(other.pid), most)
         self.check_contents(actor)
         time.sleep(2.5)  # the copies of the check are work: a deep trim comes after them, too
         # What is freed afterwards, without any work, goes back as well.
         for number in list(KEPT)[1:]:
             actor.ok(f"free {number}")
-        until = time.monotonic() + 10
-        while reserved(actor.pid) > 3 * 2 * MIB and time.monotonic() < until:
-            time.sleep(0.05)
-        self.assertLessEqual(reserved(actor.pid), 3 * 2 * MIB)
+        self.assertIsNotNone(within(10, lambda: reserved(actor.pid) <= 3 * 2 * MIB))
 
     def test_what_keeps_pages_whole_is_said(self):
         actor = self.after_a_peak(",free:strict")

@@ -16,9 +16,8 @@ import unittest
 
 import program as shared
 from actor import Actor
-from program import PATHS, Case, environment, must_load_the_library
+from program import PATHS, Case, custash, environment, must_load_the_library
 
-PATHS.command = ""
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -27,9 +26,7 @@ class Doctor(Case):
         """The findings, by subject; a program of PATHS.programs may be named after --."""
         words = [os.path.join(PATHS.programs, w) if os.path.exists(os.path.join(PATHS.programs, w)) else w
                  for w in words]
-        done = subprocess.run([PATHS.command, "doctor", "--json", "--lib", library or PATHS.library, *words],
-                              env=environment(preload=False, **more), capture_output=True, text=True,
-                              timeout=60, check=False)
+        done = custash("doctor", "--json", "--lib", library or PATHS.library, *words, **more)
         self.assertEqual((done.returncode, done.stderr), (code, err), done.stdout)
         findings = {}
         for finding in json.loads(done.stdout)["findings"] if done.stdout else ():
@@ -267,8 +264,7 @@ class Doctor(Case):
             finding = self.one(self.doctor("--pid", str(actor.pid)), subject)
             # Its service publishes figures by itself, once it has looked for memory that idles.
             self.assertRegex(finding["what"], "runs under custash; .* unknown: only its own user, nobody, may query it|when it was last asked")
-            subprocess.run([PATHS.command, "top", "--once", "--delay", "0.05"], env=environment(preload=False),
-                           user=nobody, capture_output=True, timeout=60, check=True)
+            custash("top", "--once", "--delay", "0.05", user=nobody).check_returncode()
             finding = self.one(self.doctor("--pid", str(actor.pid)), subject)
             self.assertIn("had, when it was last asked, served 1 allocations of device memory", finding["what"])
 
@@ -327,9 +323,7 @@ class Doctor(Case):
                 with open(damaged, "wb") as file:
                     file.write(whole[:length])
                 os.chmod(damaged, 0o755)
-                done = subprocess.run([PATHS.command, "doctor", "--lib", PATHS.library, "--", damaged],
-                                      env=environment(preload=False), capture_output=True, text=True,
-                                      timeout=60, check=False)
+                done = custash("doctor", "--lib", PATHS.library, "--", damaged)
                 self.assertIn(done.returncode, (0, 1), (length, done.stderr))
             if ctypes.util.find_library("cuda"):
                 return  # a machine with a driver: it is found
@@ -376,8 +370,7 @@ class Doctor(Case):
         for path in ("/tmp", "/etc/passwd", os.path.join(PATHS.driver, "libcuda.so.1")):
             finding = self.one(self.doctor(library=path, code=1), "libcustash.so")
             self.assertEqual(finding["what"], f"not found; looked for {path} (not a libcustash.so)")
-            done = subprocess.run([PATHS.command, "run", "--lib", path, "--", "true"], env=environment(preload=False),
-                                  capture_output=True, text=True, timeout=60, check=False)
+            done = custash("run", "--lib", path, "--", "true")
             self.assertEqual(done.returncode, 125)
             self.assertIn(f"{path} (not a libcustash.so)", done.stderr)
 
@@ -399,9 +392,7 @@ class Doctor(Case):
         self.assertNotIn(b"\x1b", on_a_terminal(NO_COLOR="1"))
 
     def test_text_says_what_json_says(self):
-        done = subprocess.run([PATHS.command, "doctor", "--lib", PATHS.library],
-                              env=environment(preload=False, CUSTASH_CONF="nonsense"), capture_output=True,
-                              text=True, timeout=60, check=False)
+        done = custash("doctor", "--lib", PATHS.library, CUSTASH_CONF="nonsense")
         self.assertEqual((done.returncode, done.stderr), (1, ""))
         for findings in self.doctor(code=1, CUSTASH_CONF="nonsense").values():
             for finding in findings:

@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: MIT
 """What `custash run` reports however its program ends, and that the program meets nobody in between."""
 import glob
-import json
 import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
 import unittest
 
 import program as shared
-from program import PATHS, Case, environment
+from program import PATHS, InFolder, environment
 
 # Whoever runs the tests may ignore some of them (nohup), and children would inherit that.
 for usual in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
     signal.signal(usual, signal.SIG_DFL)
 
-PATHS.command = ""
 MIB = 1 << 20
 
 # How, its status, and what the report says of it ("" where the program could be asked).
@@ -34,12 +31,7 @@ def ours(process):
     return [each for each in folders() if os.path.basename(each).startswith(f"custash-run.{process}.")]
 
 
-class Endings(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Endings(InFolder):
     def words(self, how, *options, program="endings"):
         return [PATHS.command, "run", "--lib", PATHS.library, *options, "--", os.path.join(PATHS.programs, program), how]
 
@@ -56,8 +48,7 @@ class Endings(Case):
         return process.returncode, out, err
 
     def load(self, name="f.json"):
-        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
-            return json.load(file)
+        return super().load(name)
 
     def check_report(self, snapshot, ended_by="", allocations=103, leaked=3):
         self.assertEqual(snapshot.get("ended_by", ""), ended_by)
@@ -271,8 +262,7 @@ class Endings(Case):
         process.kill()
         process.communicate(timeout=60)  # the program dies with it
         self.assertEqual(len(ours(process.pid)), 1)
-        subprocess.run([PATHS.command, "top", "--once"], env=environment(False), capture_output=True, timeout=60,
-                       check=False)
+        shared.custash("top", "--once")
         self.assertEqual(ours(process.pid), [])
 
     def test_the_folder_goes_with_all_that_is_in_it_and_nothing_else(self):

@@ -12,7 +12,6 @@ import tempfile
 
 from program import PATHS, Case, environment, render
 
-PATHS.command = ""
 NOBODY = 65534
 MIB = 1 << 20
 NOT_OURS = b"epoch,loss\n1,0.5\n"

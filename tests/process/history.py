@@ -8,14 +8,12 @@ import pickle
 import re
 import signal
 import subprocess
-import tempfile
 import time
 
 import program as shared
-from program import PATHS, Case, environment, run
+from program import PATHS, InFolder, environment, run
 from report_data import data_of
 
-PATHS.command = ""
 MIB = 1 << 20
 FORMS = (".html", ".pickle", ".trace.json")
 
@@ -33,18 +31,9 @@ def site_of(snapshot, *names):
     return found[0]
 
 
-class History(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class History(InFolder):
     def load(self, name="s.json"):
-        with open(self.path(name), encoding="utf-8") as file:
-            return json.load(file)
+        return super().load(name)
 
     def work(self, what="work", conf="history:100000", **more):
         out = self.succeed("history", what, self.folder, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1", **more)
@@ -55,8 +44,7 @@ class History(Case):
         """By PyTorch's form, whose viewer counts memory until then."""
         self.succeed("history", "busy", self.folder, CUSTASH_CONF="history:1000", CUSTASH_SIM="devices=1,mode=told")
         shared.render(self.folder)
-        with open(self.path("s.pickle"), "rb") as file:
-            torch = pickle.load(file)
+        torch = pickle.loads(self.read_bytes("s.pickle"))
         freed = collections.defaultdict(set)
         for entry in torch["device_traces"][0]:
             if entry["action"].startswith("free_"):
@@ -140,8 +128,7 @@ class History(Case):
         blocks = {b[0]: b[2] for s in snapshot["devices"][0]["segments"] for b in s["blocks"] if b[3] == "used"}
         self.assertEqual(blocks, live)
 
-        with open(self.path("s.pickle"), "rb") as file:
-            torch = pickle.load(file)
+        torch = pickle.loads(self.read_bytes("s.pickle"))
         trace = torch["device_traces"][0]
         counted = collections.Counter(entry["action"] for entry in trace)
         callers = {(entry["action"], entry["frames"][0]["name"]) for entry in trace if not entry["action"].startswith("segment")}
@@ -167,8 +154,7 @@ class History(Case):
         self.assertEqual(levels[-1], sum(live.values()))
         self.assertEqual(max(levels), 20 * MIB + 200_000)
 
-        with open(self.path("s.html"), encoding="utf-8") as file:
-            page = file.read()
+        page = self.read("s.html")
         self.assertEqual(data_of(self.path("s.html"))["devices"], snapshot["devices"])
         self.assertNotIn("http://", page.replace("http://www.w3.org/", ""))
         self.assertNotIn("https://", page)
@@ -254,8 +240,7 @@ class History(Case):
 
     def check_form(self, name, last="oom"):
         """The file has the form of its ending, and the last event."""
-        with open(self.path(name), "rb") as file:
-            data = file.read()
+        data = self.read_bytes(name)
         if name.endswith(".html"):
             self.assertEqual(data_of(self.path(name))["history"]["events"][-1][1], last)
         elif name.endswith(".pickle"):
@@ -295,11 +280,9 @@ class History(Case):
             self.assertEqual(sorted(os.listdir(self.folder)), sorted(["x" + form, "x.oom" + form]))
             self.check_form("x" + form)
             # Files that are there stay.
-            with open(self.path("x" + form), "rb") as file:
-                before = file.read()
+            before = self.read_bytes("x" + form)
             self.succeed(*words, preload=False, CUSTASH_SIM="devices=1")
-            with open(self.path("x" + form), "rb") as file:
-                self.assertEqual(file.read(), before)
+            self.assertEqual(self.read_bytes("x" + form), before)
             more, = [name for name in os.listdir(self.folder) if re.fullmatch(r"x\.\d+" + re.escape(form), name)]
             self.check_form(more)
             for name in os.listdir(self.folder):
@@ -336,8 +319,7 @@ class History(Case):
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             self.assertEqual(process.stdout.readline(), "ready\n")
             folder, = re.findall(rf"^CUSTASH_LAUNCHER=r {process.pid} \d+ (.*)$", self.environment_of_child(process.pid), re.M)
-            with open(self.path("y.html.json"), "w", encoding="utf-8") as file:
-                file.write("damaged")
+            self.write("y.html.json", "damaged")
             os.symlink(self.path("y.html.json"), folder + "/render-1-0")
             process.stdin.close()
             said = process.stderr.read()

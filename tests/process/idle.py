@@ -2,12 +2,11 @@
 """Memory that idles returns by itself, and cuMemGetInfo counts what others would return."""
 import os
 import signal
-import tempfile
 import time
 
 import program
-from actor import Actor, connect, ask, services
-from program import Case
+from actor import Actors, ask, connect, machine, services
+from program import within
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -28,29 +27,14 @@ def wake_ups(pid):
     return None
 
 
-def within(seconds, condition):
-    """The seconds until the condition holds, None where it does not."""
-    begin = time.monotonic()
-    while time.monotonic() - begin < seconds:
-        if condition():
-            return time.monotonic() - begin
-        time.sleep(0.02)
-    return None
-
-
-class Idle(Case):
+class Idle(Actors):
     memory = "128m"
 
     def setUp(self):
-        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
-        self.addCleanup(machine.close)
-        self.machine = machine.name
+        self.settings = f"devices=2,memory={self.memory},{machine()}"
 
     def actor(self, conf="", **more):
-        settings = f"devices=2,memory={self.memory},machine={self.machine}"
-        actor = Actor(CUSTASH_CONF=conf, CUSTASH_SIM=settings, **more)
-        self.addCleanup(actor.__exit__)
-        return actor
+        return super().actor(CUSTASH_CONF=conf, CUSTASH_SIM=self.settings, **more)
 
     def observer(self):
         return self.actor(preload=False)

@@ -3,7 +3,6 @@
 the installed command, the shells, the manual page, the Python module. tests/setup/packages.py has what tools/package builds."""
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import tempfile
 import program
 from program import PATHS, Case
 
-PATHS.build = ""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONSUMER = """
 #include <custash.h>

@@ -8,12 +8,11 @@ import select
 import signal
 import socket
 import struct
-import tempfile
 import time
 
 import program
-from actor import BAD_ARGUMENTS, DONE, HEADER, REFUSED, Actor, ask, connect, packet, services
-from program import Case
+from actor import BAD_ARGUMENTS, DONE, HEADER, REFUSED, Actors, ask, connect, machine, packet, services
+from program import within
 
 MIB = 1 << 20
 SIZES = (1000, 300_000, 5 * MIB, 70 * MIB)  # of a slab; large; of several pages
@@ -26,21 +25,17 @@ def words_of(handle):
     return struct.unpack_from("<QQ", bytes.fromhex(handle), 24) + struct.unpack_from("<QQ", bytes.fromhex(handle), 48)
 
 
-class Shared(Case):
+class Shared(Actors):
     """Actors on one machine, whatever backs their memory."""
     conf = "backing:vmm"
     preload = True
 
     def setUp(self):
-        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
-        self.addCleanup(machine.close)
-        self.settings = f"devices=2,memory=80g,machine={machine.name}"  # a device with large pages
+        self.settings = f"devices=2,memory=80g,{machine()}"  # a device with large pages
 
     def actor(self, *, preload=None, conf=None, **more):
-        actor = Actor(preload=self.preload if preload is None else preload,
-                      CUSTASH_CONF=conf or self.conf, CUSTASH_SIM=self.settings, **more)
-        self.addCleanup(actor.__exit__)
-        return actor
+        return super().actor(preload=self.preload if preload is None else preload,
+                             CUSTASH_CONF=conf or self.conf, CUSTASH_SIM=self.settings, **more)
 
     def block_with_neighbour(self, actor):
         """In the same page, or in the same plain segment."""
@@ -54,14 +49,6 @@ class Shared(Case):
         for number, _ in got:  # more than the thread keeps for itself
             actor.ok(f"free {number}")
         return block[1] in [at for _, at in got]
-
-    def wait_until(self, done):
-        """For what happens in another thread: true within ten seconds."""
-        for _ in range(1000):
-            if done():
-                return True
-            time.sleep(0.01)
-        return False
 
 
 class Anywhere:
@@ -227,7 +214,7 @@ class Served(Anywhere):
         a.ok(f"free {block[0]}")
         b.process.send_signal(signal.SIGKILL)
         b.process.wait()
-        self.assertTrue(self.wait_until(lambda: self.is_back(a, block)))
+        self.assertIsNotNone(within(10, lambda: self.is_back(a, block)))
     def test_memory_outlives_its_exporter(self):
         if "vmm" not in self.conf:
             self.skipTest("CUDA does not promise it of plain memory")
@@ -422,9 +409,9 @@ class Served(Anywhere):
         for closes in (a, b):
             closes.ok("close_from 100")
             handle = a.ok("export 1")[0]
-            self.assertTrue(self.wait_until(lambda: services(a.pid)))
+            self.assertIsNotNone(within(10, lambda: services(a.pid)))
             opened = []
-            self.assertTrue(self.wait_until(lambda: opened.append(b.do(f"open {handle} {BESIDE}")) or opened[-1][0] == 0))
+            self.assertIsNotNone(within(10, lambda: opened.append(b.do(f"open {handle} {BESIDE}")) or opened[-1][0] == 0))
             b.ok(f"close {opened[-1][1][0]}")
         a.ok("free 0")
         self.assertFalse(self.is_back(a, block))  # b still has it

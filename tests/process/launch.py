@@ -6,9 +6,8 @@ import subprocess
 import tempfile
 
 import program
-from program import PATHS, Case, environment, machine_of
+from program import PATHS, Case, custash, environment, machine_of
 
-PATHS.command = ""
 # Says what is preloaded, and ends with 7.
 SOURCE = """
 #include <stdio.h>
@@ -54,8 +53,7 @@ class Launch(Case):
         return out if done.returncode == 0 else None
 
     def custash(self, *words, **more):
-        return subprocess.run([PATHS.command, words[0], "--lib", PATHS.library, *words[1:]], capture_output=True, text=True,
-                              timeout=60, check=False, env=environment(False, CUSTASH_SIM="devices=1", **more))
+        return custash(words[0], "--lib", PATHS.library, *words[1:], CUSTASH_SIM="devices=1", **more)
 
     def test_the_library_is_found_without_proc(self):
         words = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]

@@ -15,9 +15,8 @@ import time
 
 import program
 from actor import Actor, connect, packet, services
-from program import PATHS, Case
+from program import PATHS, Case, custash, processes, within
 
-PATHS.command = ""
 SHM = "/dev/shm"
 MIB = 1 << 20
 PAGE_HEAD = struct.Struct("<QQqQQQ64sQ")  # to `sequence`
@@ -28,20 +27,9 @@ def pages(pid):
     return [os.path.join(SHM, name) for name in os.listdir(SHM) if name.startswith(prefix)]
 
 
-def command(*words, **more):
-    return subprocess.run([PATHS.command, *map(str, words)], env=program.environment(False), capture_output=True,
-                          text=True, timeout=60, check=False, **more)
-
-
 class Live(Case):
-    def top(self):
-        """{pid: process} of one look."""
-        done = command("top", "--once", "--json", "--delay", "0.05")
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return {each["pid"]: each for each in json.loads(done.stdout)["processes"]}
-
     def refused(self, *words):
-        done = command(*words)
+        done = custash(*words)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertTrue(done.stderr.startswith("custash: process ") or "there is no" in done.stderr, done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
@@ -55,7 +43,7 @@ class Top(Live):
             two.ok("alloc 5000")
             two.ok(f"alloc {3 * MIB}")
             two.ok("free 1")
-            seen = self.top()
+            seen = processes()
             (device,) = seen[one.pid]["devices"]
             self.assertTrue(seen[one.pid]["answered"])
             self.assertEqual(seen[one.pid]["program"], "actor")
@@ -66,7 +54,7 @@ class Top(Live):
             self.assertEqual(device["stalls_avoided"], 1)
             self.assertGreaterEqual(device["allocated_bytes_peak"], 3 * MIB)
             self.assertTrue(device["bus"])
-            table = command("top", "--once", "--delay", "0.05").stdout
+            table = custash("top", "--once", "--delay", "0.05").stdout
             self.assertRegex(table, rf"(?m)^ +{one.pid}( +-)? +0 +100 MiB ")
             self.assertRegex(table, rf"(?m)^ +{two.pid}( +-)? +0 +5\.00 KiB .*  actor$")
 
@@ -75,7 +63,7 @@ class Top(Live):
         with Actor() as process:
             process.ok(f"alloc {MIB}")
             process.ok("begin_capture")
-            self.assertIn(process.pid, self.top())
+            self.assertIn(process.pid, processes())
             process.ok("end_capture")
 
     def test_moved_pages(self):
@@ -83,7 +71,7 @@ class Top(Live):
             for slot, size in enumerate((44 * MIB, 512 * 1024, 44 * MIB)):
                 actor.ok(f"alloc {size}")
                 actor.ok(f"free {slot}")
-            (device,) = self.top()[actor.pid]["devices"]
+            (device,) = processes()[actor.pid]["devices"]
             self.assertGreater(device["pages_moved"], 0)
             self.assertIn("pages_moved", device["per_second"])
 
@@ -117,24 +105,24 @@ class Top(Live):
     def test_a_stopped_process_is_told_from_its_page(self):
         with Actor() as actor:
             actor.ok(f"alloc {8 * MIB}")
-            self.assertTrue(self.top()[actor.pid]["answered"])
+            self.assertTrue(processes()[actor.pid]["answered"])
             os.kill(actor.pid, signal.SIGSTOP)
-            seen = self.top()[actor.pid]
+            seen = processes()[actor.pid]
             os.kill(actor.pid, signal.SIGCONT)
             self.assertFalse(seen["answered"])
             self.assertEqual(seen["devices"][0]["allocated_bytes"], 8 * MIB)
-            self.assertTrue(self.top()[actor.pid]["answered"])
+            self.assertTrue(processes()[actor.pid]["answered"])
 
     def test_a_page_that_was_never_written_is_no_process(self):
         with Actor() as actor:
             actor.ok(f"alloc {8 * MIB}")
-            self.assertIn(actor.pid, self.top())  # which has its page written
+            self.assertIn(actor.pid, processes())  # which has its page written
             page, = glob.glob(f"/dev/shm/custash.*.{actor.pid}.*")
             bare = re.sub(rf"\.{actor.pid}\.", f".{os.getpid()}.", page)
             with open(bare, "xb") as made:
                 made.truncate(os.path.getsize(page))
             self.addCleanup(os.unlink, bare)
-            seen = self.top()
+            seen = processes()
             self.assertIn(actor.pid, seen)
             self.assertNotIn(os.getpid(), seen)
 
@@ -162,9 +150,7 @@ class LoaderLock(Live):
             for words in (("snapshot",), ("leaks",), ("snapshot", "--history"), ("stat",), ("trim",), ("sleep",), ("trim", "--deep")):
                 with self.subTest(words, conf=conf):
                     process = self.loading(1200, conf)
-                    until = time.monotonic() + 20
-                    while not services(process.pid) and time.monotonic() < until:
-                        time.sleep(0.01)
+                    within(20, lambda: services(process.pid))
                     asked = subprocess.Popen([PATHS.command, *words, str(process.pid), *(("-o", "/dev/null") if words == ("snapshot",) else ())],
                                              env=program.environment(False), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                     self.assertEqual(process.communicate(timeout=30)[0], "0\n")
@@ -176,7 +162,7 @@ class Pages(Live):
         with Actor() as actor:
             self.assertEqual(pages(actor.pid), [])
             actor.ok("alloc 1000")
-            self.top()
+            processes()
             (page,) = pages(actor.pid)
             self.assertEqual(stat.S_IMODE(os.stat(page).st_mode), 0o600)
             self.assertEqual(actor.number("fork"), 0)  # a child's end leaves it
@@ -185,20 +171,16 @@ class Pages(Live):
             self.assertEqual(pages(actor.pid), [])
 
     def test_what_a_crash_leaves_is_removed_by_readers_and_by_other_processes(self):
-        for clean in (lambda: self.top(), lambda: None):
+        for clean in (lambda: processes(), lambda: None):
             with Actor() as crashed, Actor() as other:
                 crashed.ok("alloc 1000")
-                self.top()
+                processes()
                 crashed.process.kill()
                 crashed.process.wait()
                 self.assertEqual(len(pages(crashed.pid)), 1)
                 clean()
                 other.ok("alloc 1000")
-                for _ in range(200):  # its service's thread starts beside it
-                    if not pages(crashed.pid):
-                        break
-                    time.sleep(0.02)
-                self.assertEqual(pages(crashed.pid), [])
+                self.assertIsNotNone(within(4, lambda: not pages(crashed.pid)))  # its service's thread starts beside it
 
     def test_old_wrecks_of_dead_processes_are_removed(self):
         ended = subprocess.Popen(["true"])
@@ -210,20 +192,20 @@ class Pages(Live):
                 pass
             os.utime(paths[-1], (time.time() - age,) * 2)
             self.addCleanup(lambda path=paths[-1]: os.path.exists(path) and os.remove(path))
-        command("top", "--once")
+        custash("top", "--once")
         self.assertEqual([os.path.exists(path) for path in paths], [False, True, True])
 
     def test_none_where_control_is_off(self):
         with Actor(CUSTASH_CONF="control:off,neighbours:off") as actor:
             actor.ok("alloc 1000")
-            self.assertNotIn(actor.pid, self.top())
+            self.assertNotIn(actor.pid, processes())
             self.assertEqual(pages(actor.pid), [])
             self.assertIn("control:off", self.refused("stat", actor.pid))
 
     def test_hostile_pages_are_passed_over(self):
         with Actor() as actor:
             actor.ok("alloc 1000")
-            self.top()
+            processes()
             with open(pages(actor.pid)[0], "rb") as file:
                 good = file.read()
             head = list(PAGE_HEAD.unpack_from(good))
@@ -257,10 +239,10 @@ class Pages(Live):
                 pipe = os.path.join(SHM, f"custash.{os.geteuid()}.{os.getpid()}.pipe")
                 os.mkfifo(pipe)
                 made.append(pipe)
-                self.assertNotIn(os.getpid(), self.top())
+                self.assertNotIn(os.getpid(), processes())
                 plant("name", _6=b"\x1b[2J" + b"x" * 60)
-                self.assertIn(os.getpid(), self.top())
-                self.assertNotIn("\x1b", command("top", "--once", "--delay", "0.05").stdout)
+                self.assertIn(os.getpid(), processes())
+                self.assertNotIn("\x1b", custash("top", "--once", "--delay", "0.05").stdout)
             finally:
                 for path in made:
                     os.unlink(path)
@@ -279,14 +261,14 @@ class Pages(Live):
                             link.recv(65536)
                 except OSError:
                     pass
-            self.top()
+            processes()
             hammering = threading.Thread(target=hammer)
             hammering.start()
             read = 0
             for _ in range(8):
                 actor.ok("alloc 1000")
                 os.kill(actor.pid, signal.SIGSTOP)
-                seen = self.top().get(actor.pid)
+                seen = processes().get(actor.pid)
                 os.kill(actor.pid, signal.SIGCONT)
                 if seen is not None:  # in the middle: nothing is told of it
                     read += 1
@@ -311,7 +293,7 @@ class Pages(Live):
             process.stdin.write(line + "\n")
             process.stdin.flush()
             self.assertEqual(process.stdout.readline().split()[0], "0")
-        seen = self.top()[pid]
+        seen = processes()[pid]
         self.assertTrue(seen["answered"])
         self.assertEqual(seen["devices"][0]["allocated_bytes"], 1024)
         self.assertEqual(pages(pid), [])
@@ -324,36 +306,36 @@ class StatAndTrim(Live):
     def test_the_statistics_in_every_form(self):
         with Actor() as actor:
             actor.ok(f"alloc {8 * MIB}")
-            done = command("stat", actor.pid)
+            done = custash("stat", actor.pid)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertIn("Allocated memory      |   8192 KiB", done.stdout)
-            (line,) = command("stat", "--json", actor.pid).stdout.splitlines()
+            (line,) = custash("stat", "--json", actor.pid).stdout.splitlines()
             self.assertEqual(json.loads(line)["stats"]["allocated_bytes.all.current"], 8 * MIB)
-            self.assertIn("# TYPE", command("stat", "--prometheus", actor.pid).stdout)
-            self.assertEqual(json.loads(command("stat", "--json", "--device", 1, actor.pid).stdout)["device"], 1)
+            self.assertIn("# TYPE", custash("stat", "--prometheus", actor.pid).stdout)
+            self.assertEqual(json.loads(custash("stat", "--json", "--device", 1, actor.pid).stdout)["device"], 1)
             self.assertIn("no such device", self.refused("stat", "--device", 99, actor.pid))
-            self.assertEqual(command("stat", "--device", -1, actor.pid).returncode, 125)
+            self.assertEqual(custash("stat", "--device", -1, actor.pid).returncode, 125)
 
     def test_the_statistics_of_several_processes(self):
         with Actor() as one, Actor() as two:
             one.ok(f"alloc {8 * MIB}")
             two.ok(f"alloc {4 * MIB}")
-            said = command("stat", "--device", 0, one.pid, two.pid).stdout
+            said = custash("stat", "--device", 0, one.pid, two.pid).stdout
             self.assertEqual(re.findall(r"(?m)^process \d+$", said), [f"process {one.pid}", f"process {two.pid}"])
             self.assertEqual(re.findall(r"Allocated memory +\| +(\d+) KiB", said), ["8192", "4096"])
-            told = [json.loads(line) for line in command("stat", "--json", "--device", 0, one.pid, two.pid).stdout.splitlines()]
+            told = [json.loads(line) for line in custash("stat", "--json", "--device", 0, one.pid, two.pid).stdout.splitlines()]
             self.assertEqual([(each["pid"], each["stats"]["allocated_bytes.all.current"]) for each in told],
                              [(one.pid, 8 * MIB), (two.pid, 4 * MIB)])
-            done = command("stat", 999999999, two.pid)
+            done = custash("stat", 999999999, two.pid)
             self.assertEqual((done.returncode, done.stdout.count("process "), done.stderr.count("\n")), (1, 1, 1))
-            self.assertEqual(command("stat", "--prometheus", one.pid, two.pid).returncode, 125)
+            self.assertEqual(custash("stat", "--prometheus", one.pid, two.pid).returncode, 125)
 
     def test_prometheus_names_each_type_once_for_all_devices(self):
         with Actor() as actor:
             actor.ok("alloc 1000")
             actor.ok("device 1")
             actor.ok("alloc 2000")
-            lines = command("stat", "--prometheus", actor.pid).stdout.splitlines()
+            lines = custash("stat", "--prometheus", actor.pid).stdout.splitlines()
             types = [line for line in lines if line.startswith("# TYPE")]
             self.assertEqual(len(types), len(set(types)))
             self.assertIn("# TYPE custash_num_ooms counter", types)
@@ -370,7 +352,7 @@ class StatAndTrim(Live):
                 actor.ok(f"free {number}")
             outs = []
             for words in (["--json"], form):
-                done = command("stat", "--device", 0, *words, actor.pid)
+                done = custash("stat", "--device", 0, *words, actor.pid)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
                 outs.append(done.stdout)
         return json.loads(outs[0]), outs[1]
@@ -420,7 +402,7 @@ class StatAndTrim(Live):
 
     def test_trim_gives_back_what_is_free(self):
         def trimmed(*words):
-            number, unit, _ = command("trim", actor.pid, *words).stdout.split()
+            number, unit, _ = custash("trim", actor.pid, *words).stdout.split()
             return float(number) * {"B": 1, "KiB": 1 << 10, "MiB": MIB}[unit]
 
         with Actor() as actor:
@@ -432,9 +414,9 @@ class StatAndTrim(Live):
             given = trimmed("64m")
             self.assertTrue(64 * MIB <= given < 128 * MIB, given)
             self.assertGreaterEqual(given + trimmed(), 128 * MIB)
-            self.assertEqual(command("trim", actor.pid).stdout, "0 B returned\n")
+            self.assertEqual(custash("trim", actor.pid).stdout, "0 B returned\n")
             self.assertEqual(actor.ok("check 2 7"), ["0"])
-            self.assertEqual(command("trim", actor.pid, "lots").returncode, 125)
+            self.assertEqual(custash("trim", actor.pid, "lots").returncode, 125)
 
     def test_a_process_that_is_not_there_or_not_ours(self):
         gone = subprocess.Popen(["true"])
@@ -442,18 +424,18 @@ class StatAndTrim(Live):
         for verb in ("stat", "trim"):
             self.assertIn("there is no process", self.refused(verb, gone.pid))
             self.assertIn("does not run under custash", self.refused(verb, os.getpid()))
-            self.assertEqual(command(verb, "-5").returncode, 125)
-            self.assertEqual(command(verb, "many").returncode, 125)
-            self.assertEqual(command(verb).returncode, 125)
+            self.assertEqual(custash(verb, "-5").returncode, 125)
+            self.assertEqual(custash(verb, "many").returncode, 125)
+            self.assertEqual(custash(verb).returncode, 125)
 
     @program.unittest.skipUnless(os.geteuid() == 0, "becomes another user: needs root")
     def test_another_users_process(self):
         with Actor() as actor:
             actor.ok("alloc 1000")
-            done = command("stat", actor.pid, user=65534, group=65534)
+            done = custash("stat", actor.pid, user=65534)
             self.assertEqual(done.returncode, 1)
             self.assertIn(f"process {actor.pid} belongs to root", done.stderr)
-            done = command("top", "--once", "--json", "--delay", "0.05", user=65534, group=65534)
+            done = custash("top", "--once", "--json", "--delay", "0.05", user=65534)
             self.assertEqual(json.loads(done.stdout)["processes"], [])
 
     def wait_until_stopped(self, pid):
@@ -471,7 +453,7 @@ class StatAndTrim(Live):
             self.wait_until_stopped(actor.pid)
             self.assertIn("does not answer", self.refused("stat", "--patience", "0.5", actor.pid))
             os.kill(actor.pid, signal.SIGCONT)
-            self.assertEqual(command("stat", actor.pid).returncode, 0)
+            self.assertEqual(custash("stat", actor.pid).returncode, 0)
 
 
 program.main()

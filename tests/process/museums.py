@@ -4,13 +4,10 @@ after its time, with what it has started, and named."""
 import os
 import subprocess
 import sys
-import tempfile
 
 import program
-from program import PATHS, Case
+from program import PATHS, InFolder
 
-PATHS.command = ""
-PATHS.build = ""
 GPU = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu")
 HANGS = "sleep 600"
 
@@ -22,12 +19,7 @@ def write(path, *lines):
     os.chmod(path, 0o755)
 
 
-class Museums(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Museums(InFolder):
     def start(self, script, *words):
         env = program.environment(False, PATH=f"{self.folder}:{os.environ['PATH']}", PYTHONDONTWRITEBYTECODE="1")
         return subprocess.run([sys.executable, os.path.join(GPU, script), *words, "--seconds", "2"], env=env, capture_output=True, text=True,

@@ -11,16 +11,15 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 
 import browser
 import program as shared
-from program import PATHS, Case, environment, lines_marked, run
+from program import PATHS, InOneFolder, environment, lines_marked, run
 from report_data import data_of
 
-PATHS.command = PATHS.compiler = PATHS.cuda = PATHS.nvcc = ""
+PATHS.compiler = PATHS.cuda = PATHS.nvcc = ""
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "names.cpp")
 MIB = 1 << 20
 # By what they hold, the most first; of `inlined` the function that holds it comes next.
@@ -28,11 +27,10 @@ PLACES = ["weights", "static_cache", "layer", "grow", "inlined", "templated", "p
 LINES = lines_marked(SOURCE)
 
 
-class Names(Case):
+class Names(InOneFolder):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp()
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        super().setUpClass()
         cls.debug = cls.build("debug", "-g")
 
     @classmethod
@@ -44,12 +42,8 @@ class Names(Case):
                             "-o", out, *runtime, "-ldl"], check=True, timeout=300, capture_output=True)
         return out
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
     def command(self, *words, code=0, err="", **more):
-        done = subprocess.run([PATHS.command, *words], env=environment(preload=False, **more), capture_output=True,
-                              text=True, timeout=60, check=False)
+        done = shared.custash(*words, **more)
         self.assertEqual((done.returncode, done.stderr), (code, err))
         return done.stdout
 
@@ -59,8 +53,7 @@ class Names(Case):
         with open(out + ".out", "w", encoding="utf-8") as said:
             subprocess.run([program], stdout=said, timeout=60, check=True, env=environment(
                 preload=True, CUSTASH_SIM="devices=1", CUSTASH_CONF="history:1000,snapshot:" + out))
-        with open(out, encoding="utf-8") as file:
-            data = json.load(file)
+        data = self.load(out)
         for site in data["history"]["sites"]:  # not in CUDA's libraries, nor in ours
             self.assertEqual(data["frames"][data["stacks"][site["stack"]][0]]["module"], program)
         return out
@@ -118,12 +111,10 @@ class Names(Case):
             done = run(sys.executable, script, CUSTASH_SIM="devices=1", CUSTASH_CONF=f"history:1000,snapshot:{out}")
             self.assertEqual(done.returncode, 0, done.stderr)
             shared.render(self.folder)
-            with open(out, "rb") as file:
-                data = json.dumps(data_of(out), ensure_ascii=False).encode() if form == "html" else file.read()
+            data = json.dumps(data_of(out), ensure_ascii=False).encode() if form == "html" else self.read_bytes(out)
             for name in (script,) if form == "trace.json" else ("выделить", script):
                 self.assertIn(name.encode(), data, form)
-        with open(self.path("python.pickle"), "rb") as file:
-            entries = pickle.load(file)["device_traces"][0]
+        entries = pickle.loads(self.read_bytes("python.pickle"))["device_traces"][0]
         self.assertIn(("выделить", script, 4), {(f["name"], f["filename"], f["line"]) for entry in entries for f in entry["frames"]})
         self.assertIn(f"выделить ({script}:4)", self.command("leaks", self.path("python.json")))
 
@@ -152,8 +143,7 @@ class Names(Case):
         self.assertEqual(len(re.findall(r"allocated by\ncustash:     stripped\+0x[0-9a-f]+\n", said)), 10)
         # The file itself says so, too, to PyTorch's viewer.
         self.check_forms(stripped)
-        with open(stripped + ".s.pickle", "rb") as file:
-            self.assertRegex(file.read(), rb"stripped\+0x[0-9a-f]+")
+        self.assertRegex(self.read_bytes(stripped + ".s.pickle"), rb"stripped\+0x[0-9a-f]+")
 
     def test_a_program_that_was_built_again_gets_no_wrong_names(self):
         again = self.path("again")
@@ -177,8 +167,7 @@ class Names(Case):
         snapshot = self.record(self.debug)
         broken = self.path("broken")
         os.makedirs(broken, exist_ok=True)
-        with open(os.path.join(broken, "libdw.so.1"), "w", encoding="utf-8") as file:
-            file.write("no library")
+        self.write(os.path.join(broken, "libdw.so.1"), "no library")
         lacks = "custash: libdw.so.1 not found: call sites have no lines (Debian: apt-get install libdw1)\n"
         for words in (["leaks", snapshot], ["report", snapshot], ["diff", snapshot, snapshot]):
             said = self.command(*words, err=lacks, LD_LIBRARY_PATH=broken)

@@ -5,11 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 
 import program
-from actor import BAD_ARGUMENTS, DONE, Actor, ask, connect, processor_seconds, services
-from program import Case
+from actor import BAD_ARGUMENTS, DONE, Actors, ask, connect, machine, processor_seconds, services
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
@@ -43,16 +41,12 @@ def taken_names(count, each=800):
         yield
 
 
-class Neighbours(Case):
+class Neighbours(Actors):
     def setUp(self):
-        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
-        self.addCleanup(machine.close)
-        self.settings = f"devices=2,memory=128m,machine={machine.name}"
+        self.settings = f"devices=2,memory=128m,{machine()}"
 
     def actor(self, *, preload=True, conf="backing:vmm", settings="", **more):
-        actor = Actor(preload=preload, CUSTASH_CONF=conf, CUSTASH_SIM=self.settings + settings, **more)
-        self.addCleanup(actor.__exit__)
-        return actor
+        return super().actor(preload=preload, CUSTASH_CONF=conf, CUSTASH_SIM=self.settings + settings, **more)
 
     def cached(self, **options):
         """A process that has used, and keeps, more than half of the device."""

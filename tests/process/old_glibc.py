@@ -3,14 +3,11 @@
 in the programs beside it. They are copies that ask for a version of the function that no libc has."""
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 import program
-from program import PATHS, Case, environment
+from program import PATHS, InFolder, run
 
-PATHS.command = ""
 THROWS = """
 import ctypes
 process = ctypes.CDLL(None)
@@ -31,12 +28,7 @@ print(text.value.decode())
 OUT_OF_MEMORY = "2\n"
 
 
-class OldGlibc(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class OldGlibc(InFolder):
     def old(self, path):
         """A copy that does not find libc's function."""
         content = pathlib.Path(path).read_bytes()
@@ -71,8 +63,7 @@ class OldGlibc(Case):
                              ("custash-replay", "/none.trace")):
             said = []
             for path in (os.path.join(beside, name), self.old(os.path.join(beside, name))):
-                done = subprocess.run([path, *words], capture_output=True, text=True, timeout=60,
-                                      env=environment(preload=False), check=False)
+                done = run(path, *words, preload=False)
                 said.append((done.returncode, done.stdout, done.stderr))
             self.assertEqual(*said)
             self.assertGreater(said[0][0], 0, words)

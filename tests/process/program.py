@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""What the process tests share: where things lie, and running a program bare or with custash."""
+"""What the process tests share: where things lie, running a program bare or with custash, and the command."""
 import argparse
+import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 from emulated import leave_out
 
-PATHS = argparse.Namespace(library="", programs="", driver="", runtime="")
+PATHS = argparse.Namespace(library="", programs="", driver="", runtime="", command="", build="", schema="")
 
 
 def environment(preload, **more):
@@ -46,14 +50,41 @@ def must_load_the_library(program):
         raise unittest.SkipTest(f"{os.path.basename(program)} is for another processor than the library")
 
 
-def run(*command, preload=True, timeout=60, **more):
+def run(*command, preload=True, timeout=60, cwd=None, user=None, input=None, **more):
     """A finished process; its output is text. The first word is a path, a name, or a test program's."""
     own = os.path.join(PATHS.programs, command[0])
     first = own if "/" not in command[0] and os.path.exists(own) else command[0]
     if preload or PATHS.library in more.get("LD_PRELOAD", ""):
         must_load_the_library(first)
-    return subprocess.run([first, *command[1:]], env=environment(preload, **more),
+    return subprocess.run([first, *command[1:]], env=environment(preload, **more), cwd=cwd, user=user, group=user, input=input,
                           capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def custash(*words, **options):
+    """A finished run of the command."""
+    return run(PATHS.command, *map(str, words), preload=False, **options)
+
+
+def launch(*words, **options):
+    """The same of `custash run`, with the library of the tests."""
+    return custash("run", "--lib", PATHS.library, *words, **options)
+
+
+def processes(**more):
+    """{pid: process} of one look of `custash top`."""
+    done = custash("top", "--once", "--json", "--delay", "0.05", **more)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return {each["pid"]: each for each in json.loads(done.stdout)["processes"]}
+
+
+def within(seconds, condition):
+    """The seconds until the condition holds, None where it does not."""
+    begin = time.monotonic()
+    while time.monotonic() - begin < seconds:
+        if condition():
+            return time.monotonic() - begin
+        time.sleep(0.02)
+    return None
 
 
 def said(output):
@@ -77,7 +108,7 @@ def render(folder):
     for name in sorted(os.listdir(folder)):
         if re.search(r"\.(html|pickle|trace\.json)\.json$", name):
             path = os.path.join(folder, name)
-            subprocess.run([PATHS.command, "report", path], env=environment(False), stdout=subprocess.DEVNULL, timeout=60, check=True)
+            custash("report", path).check_returncode()
             os.unlink(path)
 
 
@@ -96,6 +127,42 @@ class Case(unittest.TestCase):
         preloaded = self.succeed(*command, **options)
         self.assertEqual(said(preloaded), said(bare))
         return preloaded
+
+
+class Files(Case):
+    """Has a folder. Its methods take names in there, and whole paths."""
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def read(self, name):
+        return pathlib.Path(self.path(name)).read_text(encoding="utf-8")
+
+    def read_bytes(self, name):
+        return pathlib.Path(self.path(name)).read_bytes()
+
+    def load(self, name):
+        return json.loads(self.read(name))
+
+    def write(self, name, text):
+        pathlib.Path(self.path(name)).write_text(text, encoding="utf-8")
+
+
+class InFolder(Files):
+    """Each test has a folder of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+
+
+class InOneFolder(Files):
+    """All tests of a class share a folder."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
 
 
 def main():

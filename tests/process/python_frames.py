@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
 
 import program
 from program import PATHS, Case, must_load_the_library

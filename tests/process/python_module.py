@@ -7,7 +7,6 @@ import tempfile
 import program
 from program import PATHS, Case, run
 
-PATHS.command = ""
 MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/python")
 NUMBERS = """
 import json

@@ -3,26 +3,18 @@
 import os
 import re
 import socket
-import subprocess
-import tempfile
 
 import program
-from program import PATHS, Case
+from program import PATHS, InFolder
 
-PATHS.command = ""
 LINES = r"device 0\nalloc 100000\nquit\n"
 
 
-class Names(Case):
-    def setUp(self):
-        self.folder = self.enterContext(tempfile.TemporaryDirectory())
-
+class Names(InFolder):
     def launch(self, *options, ranks=("RANK=0", "RANK=1", "RANK=2"), code=0, **more):
         """One `custash run` of a launcher that starts a process for each rank; its standard error."""
         each = "".join(f"printf '{LINES}' | env {rank} {PATHS.programs}/actor >/dev/null & " for rank in ranks)
-        done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, *options, "--", "sh", "-c", each + "wait"],
-                              env=program.environment(False, **more), cwd=self.folder, capture_output=True, text=True,
-                              timeout=60, check=False)
+        done = program.launch(*options, "--", "sh", "-c", each + "wait", cwd=self.folder, **more)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr
 

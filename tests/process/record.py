@@ -7,9 +7,7 @@ import subprocess
 import tempfile
 
 import program as shared
-from program import PATHS, Case, environment
-
-PATHS.command = ""
+from program import PATHS, InFolder, custash, environment, launch
 
 
 def events(text):
@@ -24,21 +22,12 @@ def lines_of(text):
     return lines
 
 
-class Record(Case):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Record(InFolder):
     def record(self, *what, program="record", name="app.trace", conf=None, code=0):
         """Runs the program; returns what it said."""
-        words = [PATHS.command, "run", "--record", os.path.join(self.folder, name), "--lib", PATHS.library]
-        if conf:
-            words += ["--conf", conf]
+        options = ["--conf", conf] if conf else []
         before = len([n for n in self.recordings() if n != name])
-        done = subprocess.run([*words, "--", os.path.join(PATHS.programs, program), *what],
-                              env=environment(preload=False), capture_output=True, text=True, timeout=60,
-                              check=False)
+        done = launch("--record", self.path(name), *options, "--", os.path.join(PATHS.programs, program), *what)
         self.assertEqual(done.returncode, code, done.stdout)
         for line in done.stderr.splitlines():
             self.assertRegex(line, r"^custash: \S+/app\.trace\S* written \(\d+ K?M?B, [\d,]+ events?\)$")
@@ -49,12 +38,10 @@ class Record(Case):
         return sorted(os.listdir(self.folder))
 
     def read(self, name="app.trace"):
-        with open(os.path.join(self.folder, name), encoding="utf-8") as file:
-            return file.read()
+        return super().read(name)
 
     def replay(self, name="app.trace", code=0):
-        done = subprocess.run([PATHS.command, "replay", "--json", os.path.join(self.folder, name)],
-                              capture_output=True, text=True, timeout=60, check=False)
+        done = custash("replay", "--json", self.path(name))
         self.assertEqual((done.returncode, done.stderr), (code, ""))
         return json.loads(done.stdout)[0]
 
@@ -83,7 +70,7 @@ class Record(Case):
     def test_an_xz_name_packs_it(self):
         said = self.record("kinds", name="app.trace.xz")
         self.assertEqual(self.recordings(), ["app.trace.xz"])
-        with lzma.open(os.path.join(self.folder, "app.trace.xz"), "rt") as file:
+        with lzma.open(self.path("app.trace.xz"), "rt") as file:
             self.assertEqual(len(lines_of(file.read())), len(said.splitlines()))
         self.assertEqual(self.replay("app.trace.xz")["events"], 9)
 
@@ -109,7 +96,7 @@ class Record(Case):
 
     def test_zeros_that_nobody_cut_off_are_no_events(self):
         self.record("kinds")
-        with open(os.path.join(self.folder, "app.trace"), "ab") as file:
+        with open(self.path("app.trace"), "ab") as file:
             file.write(b"123 0 a 77" + b"\0" * 5000)
         self.assertEqual(self.replay()["events"], 9)
 
@@ -131,7 +118,7 @@ class Record(Case):
         self.assertEqual(self.recordings(), ["app.trace"])
 
     def test_what_is_still_being_recorded_is_left_alone(self):
-        path = os.path.join(self.folder, "app.trace.xz")
+        path = self.path("app.trace.xz")
         words = [PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--",
                  os.path.join(PATHS.programs, "record"), "outlived"]
         with tempfile.TemporaryFile("w+") as errors, \
@@ -149,28 +136,24 @@ class Record(Case):
 
     def test_an_older_recording_is_replaced_and_nothing_else(self):
         for name in ("app.trace", "app.trace.2024"):
-            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
-                file.write("1 0 a 1 2 -\n\0old\n")
+            self.write(name, "1 0 a 1 2 -\n\0old\n")
         self.record("quick", code=5)
         self.assertEqual(events(self.read()), [("a", 1000, "-")])
         self.assertEqual(self.read("app.trace.2024"), "1 0 a 1 2 -\n\0old\n")
 
     def test_what_is_no_recording_is_kept_and_the_program_not_started(self):
-        path = os.path.join(self.folder, "train.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("import torch\n")
+        path = self.path("train.py")
+        self.write(path, "import torch\n")
         for name, why in (("train.py", "exists and is not a custash recording; --force replaces it"),
                           ("none/app.trace", "No such file or directory"), ("", "Is a directory")):
-            place = os.path.join(self.folder, name)
-            done = subprocess.run([PATHS.command, "run", "--record", place, "--lib", PATHS.library, "--", "echo", "started"],
-                                  env=environment(preload=False), capture_output=True, text=True, timeout=60, check=False)
+            place = self.path(name)
+            done = launch("--record", place, "--", "echo", "started")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (125, "", f"custash: {place}: {why}\n"))
         self.assertEqual(self.read("train.py"), "import torch\n")
 
     def test_the_option_alone_overwrites_nothing(self):
-        path = os.path.join(self.folder, "app.trace")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("kept\n")
+        path = self.path("app.trace")
+        self.write(path, "kept\n")
         done = shared.run("record", "kinds", CUSTASH_CONF=f"record:{path}")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.read(), "kept\n")

@@ -13,16 +13,13 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import browser
 import program as shared
-from program import PATHS, Case, environment
+from program import PATHS, InOneFolder, environment
 from report_data import data_of
 
-PATHS.command = ""
-PATHS.schema = ""
 MIB = 1 << 20
 
 PYTHON = """
@@ -68,21 +65,16 @@ def problems_of(schema, value, rules, where="snapshot"):
     return found
 
 
-class Report(Case):
+class Report(InOneFolder):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp()
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        super().setUpClass()
         done = shared.run("history", "work", cls.folder, CUSTASH_CONF="history:100000", CUSTASH_SIM="devices=1")
         assert done.returncode == 0, done.stderr
         shared.render(cls.folder)
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
     def command(self, *words, code=0, err="", **more):
-        done = subprocess.run([PATHS.command, *words], env=environment(preload=False), capture_output=True,
-                              text=True, timeout=60, check=False, **more)
+        done = shared.custash(*words, **more)
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertRegex(done.stderr, "^" + err + "$")
         return done.stdout
@@ -90,8 +82,7 @@ class Report(Case):
     def test_the_schema_holds(self):
         with open(PATHS.schema, encoding="utf-8") as file:
             schema = json.load(file)
-        with open(self.path("s.json"), encoding="utf-8") as file:
-            snapshot = json.load(file)
+        snapshot = self.load("s.json")
         self.assertEqual(problems_of(schema, snapshot, schema)[:5], [])
         for pointer, value in (("format", "x"), ("pid", "7"), ("extra", 1), ("frames", [{}]), ("stacks", [[-1]])):
             self.assertTrue(problems_of(schema, {**snapshot, pointer: value}, schema), pointer)
@@ -122,11 +113,9 @@ class Report(Case):
         return found
 
     def profile(self, name, ending):
-        with open(self.path("s.json"), encoding="utf-8") as file:
-            snapshot = json.load(file)
+        snapshot = self.load("s.json")
         self.command("report", self.path("s.json"), "-o", self.path(name + ending))
-        with open(self.path(name + ending), "rb") as file:
-            return snapshot["history"]["sites"], file.read()
+        return snapshot["history"]["sites"], self.read_bytes(name + ending)
 
     def test_a_profile_for_pprof(self):
         sites, packed = self.profile("heap", ".pb.gz")
@@ -171,8 +160,7 @@ class Report(Case):
 
     def test_reports(self):
         self.assertEqual(self.command("report", self.path("s.json")), self.path("s.json.html") + "\n")
-        with open(self.path("s.json"), encoding="utf-8") as file:
-            snapshot = json.load(file)
+        snapshot = self.load("s.json")
         # All but what was given names.
         self.assertEqual({**data_of(self.path("s.json.html")), "frames": 0, "stacks": 0},
                          {**snapshot, "frames": 0, "stacks": 0})
@@ -204,24 +192,19 @@ class Report(Case):
         self.assertEqual(torch["history"]["tracked"][0]["peak_bytes"], snapshot["history"]["tracked"][0]["peak_bytes"])
 
     def test_standard_input_is_read(self):
-        with open(self.path("s.json"), encoding="utf-8") as file:
-            text = file.read()
+        text = self.read("s.json")
         self.assertEqual(self.command("leaks", "-", input=text),
                          self.command("leaks", self.path("s.json")).replace(self.path("s.json"), "standard input"))
-        with open(self.path("from_stdin.html"), "w", encoding="utf-8") as page:
-            page.write(self.command("report", "-", input=text))
+        self.write("from_stdin.html", self.command("report", "-", input=text))
         self.assertEqual(data_of(self.path("from_stdin.html"))["history"]["sites"], json.loads(text)["history"]["sites"])
         self.command("leaks", "-", input="", code=1, err="custash: -: no snapshot: .*\n")
 
     def test_nothing_in_a_file_becomes_part_of_the_page(self):
-        with open(self.path("s.json"), encoding="utf-8") as file:
-            snapshot = json.load(file)
+        snapshot = self.load("s.json")
         snapshot["program"] = "</script><script>alert(1)</script>"
-        with open(self.path("evil.json"), "w", encoding="utf-8") as file:
-            json.dump(snapshot, file)
+        self.write("evil.json", json.dumps(snapshot))
         self.command("report", self.path("evil.json"))
-        with open(self.path("evil.json.html"), encoding="utf-8") as file:
-            self.assertNotIn("<script>alert", file.read())
+        self.assertNotIn("<script>alert", self.read("evil.json.html"))
         self.assertEqual(data_of(self.path("evil.json.html"))["program"], snapshot["program"])
 
     def test_leaks_and_differences(self):
@@ -239,13 +222,11 @@ class Report(Case):
         self.assertEqual(done.returncode, 0)
         self.assertEqual(self.command("diff", self.path("s.json"), self.path("later/s.json")),
                          "no change\n")
-        with open(self.path("s.json"), encoding="utf-8") as file:
-            snapshot = json.load(file)
+        snapshot = self.load("s.json")
         for site in snapshot["history"]["sites"]:
             if site["blocks"] == 200:
                 site["blocks"], site["bytes"] = 300, 300_000
-        with open(self.path("more.json"), "w", encoding="utf-8") as file:
-            json.dump(snapshot, file)
+        self.write("more.json", json.dumps(snapshot))
         self.assertRegex(self.command("diff", self.path("s.json"), self.path("more.json")),
                          r"^\+97\.7 KiB \(\+100000 bytes\) at 1 call site\n\n\+97\.7 KiB \(\+100000 bytes\), \+100 blocks\n")
         (change,) = json.loads(self.command("diff", "--json", self.path("s.json"), self.path("more.json")))
@@ -253,8 +234,7 @@ class Report(Case):
         self.assertIn("leak_a_little", change["place"])
 
     def test_files_that_are_none(self):
-        with open(self.path("s.json"), "rb") as file:
-            whole = file.read()
+        whole = self.read_bytes("s.json")
         for name, text, why in (("cut.json", whole[:5000], "no snapshot: "), ("empty.json", b"", "no snapshot: "),
                                 ("cut.pickle", b"\x80\x04}(", "byte "), ("code.pickle", b"\x80\x04cos\nsystem\n.", "byte ")):
             with open(self.path(name), "wb") as file:
@@ -319,8 +299,7 @@ class Report(Case):
             said = self.command("leaks", number)
             self.assertIn("allocated now: 12.0 MiB (12592912 bytes) in 13 blocks", said)
             self.command("snapshot", number, "-o", self.path("live.json"), "--history")
-            with open(self.path("live.json"), encoding="utf-8") as file:
-                self.assertTrue(json.load(file)["history"]["on"])
+            self.assertTrue(self.load("live.json")["history"]["on"])
             self.command("snapshot", number, "-o", self.path("live.pickle"))
             self.command("leaks", self.path("live.pickle"))
             self.command("snapshot", number, "-o", self.path("live.txt"), code=1, err=".*its ending is none of .*\n")
@@ -346,13 +325,11 @@ class Report(Case):
             self.command("run", "--lib", PATHS.library, "--conf", "backing:driver", "--record-history",
                          self.path("run.json"), "--", program, "quiet",
                          err=r"custash: .*/run\.json written \(\d+ KB, 603 allocations\)\n")
-        with open(self.path("run.json"), encoding="utf-8") as file:
-            history = json.load(file)["history"]
+        history = self.load("run.json")["history"]
         self.assertEqual(sum(e[1] == "alloc" for e in history["events"]), 603)
         self.command("run", "--lib", PATHS.library, "--conf", "history:10", "--record-history", self.path("few.json"),
                      "--", program, "quiet", err=".*few.json written .*\n")
-        with open(self.path("few.json"), encoding="utf-8") as file:
-            self.assertEqual(len(json.load(file)["history"]["events"]), 10)
+        self.assertEqual(len(self.load("few.json")["history"]["events"]), 10)
         self.command("run", "--lib", PATHS.library, "--leaks", "--", program, "quiet",
                      err=r"custash: still allocated at exit: 12\.2 MiB (.|\n)*leak_a_little(.|\n)*")
         self.command("run", "--lib", PATHS.library, "--record-history", self.path("a,b.html"), "--", program, "quiet",
@@ -360,19 +337,16 @@ class Report(Case):
 
     def test_run_with_history_removes_nothing_by_mistake_and_says_at_once_what_it_cannot_write(self):
         precious = self.path("train.py")
-        with open(precious, "w", encoding="utf-8") as file:
-            file.write("kept")
+        self.write(precious, "kept")
         os.mkdir(self.path("folder.html"))
         for name, why in (("train.py", "its ending is none of .*"), ("none/x.html", "No such file or directory"),
                           ("folder.html", "Is a directory")):
             self.command("run", "--lib", PATHS.library, "--record-history", self.path(name), "--", "/bin/echo", "started",
                          code=125, err=f"custash: .*{name}: {why}\n")
-        with open(precious, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "kept")
+        self.assertEqual(self.read(precious), "kept")
 
     def lines_of_python(self, name):
-        with open(self.path(name), encoding="utf-8") as file:
-            snapshot = json.load(file)
+        snapshot = self.load(name)
         lines = set()
         for site in snapshot["history"]["sites"]:
             stack = [snapshot["frames"][i] for i in snapshot["stacks"][site["stack"]]]
@@ -424,10 +398,8 @@ class Report(Case):
         return written.decode()
 
     def test_progress_is_shown_on_a_terminal_and_nowhere_else(self):
-        with open(self.path("s.json"), encoding="utf-8") as file:
-            snapshot = file.read()
-        with open(self.path("long.json"), "w", encoding="utf-8") as file:
-            file.write(snapshot + " " * (20 * len(snapshot)))
+        snapshot = self.read("s.json")
+        self.write("long.json", snapshot + " " * (20 * len(snapshot)))
         with open(self.path("long.trace"), "w", encoding="utf-8") as file:
             for i in range(1, 5001):
                 file.write(f"{2 * i} 0 a {i} 5000 -\n{2 * i + 1} 0 f {i} 5000 -\n")

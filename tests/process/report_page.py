@@ -6,17 +6,13 @@ import json
 import math
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 import unittest
 
 import browser
 import made_snapshot
 import program as shared
-from program import PATHS, Case, environment
+from program import InOneFolder, custash
 
-PATHS.command = ""
 EVIL = ["</script><script>document.title = 'run'</script>", "<img src=x onerror=\"document.title = 'run'\">", "'\"><b>&amp;", "javascript:alert(1)"]
 
 
@@ -79,13 +75,12 @@ class Walk:
         self.look()
 
 
-class Page(Case):
+class Page(InOneFolder):
     @classmethod
     def setUpClass(cls):
         if browser.found() is None:
             raise unittest.SkipTest("no Chromium here")
-        cls.folder = tempfile.mkdtemp()
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        super().setUpClass()
         cls.snapshot = made_snapshot.training(1000)
         cls.whole = Walk(cls.snapshot)
         cls.page = cls.report(cls.write("app.json", cls.snapshot))
@@ -101,8 +96,7 @@ class Page(Case):
 
     @classmethod
     def report(cls, *words):
-        done = subprocess.run([PATHS.command, "report", *words], env=environment(preload=False), capture_output=True, text=True,
-                              timeout=120, check=False)
+        done = custash("report", *words, timeout=120)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         return done.stdout.strip()
 
@@ -320,8 +314,7 @@ class Page(Case):
         before = os.path.join(self.folder, "app.json")
         page = self.report(before, after)
         self.assertEqual(page, after + ".html")
-        said = subprocess.run([PATHS.command, "diff", "--json", before, after], capture_output=True, text=True, check=True, timeout=60).stdout
-        changes = json.loads(said)
+        changes = json.loads(custash("diff", "--json", before, after).stdout)
         self.browser.open(page)
         grown = sum(each["bytes_after"] - each["bytes_before"] for each in changes)
         self.assertEqual(self.text("#changed"), f"+{size_text(grown)} (+{grown:,} bytes) in use, at {len(changes)} call sites.".replace(" 1 call sites", " 1 call site"))
@@ -339,7 +332,7 @@ class Page(Case):
         self.set("#file", "0")
         self.assertEqual(self.text("#stretch"), "All 1,000 events.")
         # Such a page is none of one file.
-        done = subprocess.run([PATHS.command, "leaks", page], capture_output=True, text=True, check=False, timeout=60)
+        done = custash("leaks", page)
         self.assertEqual((done.returncode, done.stderr), (1, f"custash: {page}: a report of two files; name one of those\n"))
 
     def test_functions_of_one_name_are_told_apart(self):

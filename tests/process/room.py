@@ -8,13 +8,11 @@ import os
 import signal
 import socket
 import struct
-import tempfile
 import threading
 import time
 
 import program
-from actor import BAD_ARGUMENTS, REFUSED, Actor, ask, connect, services
-from program import Case
+from actor import BAD_ARGUMENTS, REFUSED, Actors, ask, connect, machine, services
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
@@ -43,11 +41,9 @@ def files():
     return glob.glob(f"/dev/shm/custash-room.{os.geteuid()}.*")
 
 
-class Room(Case):
+class Room(Actors):
     def setUp(self):
-        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
-        self.addCleanup(machine.close)
-        self.settings = f"devices=2,memory=128m,machine={machine.name}"
+        self.settings = f"devices=2,memory=128m,{machine()}"
         self.there = set(files())
         self.addCleanup(lambda: [os.unlink(path) for path in self.made()])
 
@@ -56,9 +52,7 @@ class Room(Case):
         return set(files()) - self.there
 
     def actor(self, conf=",yield_after:1", **more):
-        actor = Actor(CUSTASH_CONF="backing:vmm" + conf, CUSTASH_SIM=self.settings, **more)
-        self.addCleanup(actor.__exit__)
-        return actor
+        return super().actor(CUSTASH_CONF="backing:vmm" + conf, CUSTASH_SIM=self.settings, **more)
 
     def filled(self, conf=",yield_after:1", size=MOST, **more):
         actor = self.actor(conf, **more)

@@ -17,14 +17,13 @@ import urllib.request
 
 import program
 from actor import Actor
-from program import PATHS, Case
+from program import PATHS, Case, InFolder, custash, within
 
 try:
     from prometheus_client.parser import text_string_to_metric_families
 except ImportError:
     text_string_to_metric_families = None
 
-PATHS.command = ""
 MIB = 1 << 20
 MOST_MILLISECONDS = 20
 SAMPLE = re.compile(r'^([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (-?\d+(?:\.\d+)?)$')
@@ -116,8 +115,7 @@ class Metrics(Case):
             self.assertEqual(families["custash_process_allocations"].type, "counter")
             self.assertTrue(all(each.documentation for each in families.values()))
             for words in (("stat", "--prometheus", actor.pid),):
-                text = subprocess.run([PATHS.command, *map(str, words)], capture_output=True, text=True, check=True).stdout
-                families = {each.name: each for each in text_string_to_metric_families(text)}
+                families = {each.name: each for each in text_string_to_metric_families(custash(*words).stdout)}
                 self.assertEqual(families["custash_num_ooms"].type, "counter")
                 self.assertTrue(all(each.documentation for each in families.values()))
 
@@ -186,8 +184,7 @@ class Clients(Case):
 
     def test_a_port_that_is_taken(self):
         with Server() as server:
-            done = subprocess.run([PATHS.command, "serve", "--port", str(server.port)], capture_output=True, text=True,
-                                  timeout=20, check=False)
+            done = custash("serve", "--port", server.port, timeout=20)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn("Address already in use", done.stderr)
 
@@ -261,22 +258,20 @@ class Clients(Case):
 # Plays another user of the folder: a link takes the name of the new file as soon as that is closed.
 
 
-class Textfile(Case):
+class Textfile(InFolder):
     def setUp(self):
-        self.folder = self.enterContext(tempfile.TemporaryDirectory())
-        self.file = os.path.join(self.folder, "custash.prom")
+        super().setUp()
+        self.file = self.path("custash.prom")
 
     def serve(self, *words, **more):
-        return subprocess.run([PATHS.command, "serve", *words], env=program.environment(False), capture_output=True, text=True,
-                              timeout=20, check=False, **more)
+        return custash("serve", *words, timeout=20, **more)
 
     def test_once(self):
         with Actor() as actor:
             actor.ok(f"alloc {4 * MIB}")
             done = self.serve("--textfile", self.file, "--once")
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
-            with open(self.file, encoding="utf-8") as file:
-                metrics = parsed(file.read())
+            metrics = parsed(self.read("custash.prom"))
             self.assertEqual(mine(metrics, "custash_process_allocated_bytes", actor.pid), [4 * MIB])
             self.assertEqual(stat.S_IMODE(os.stat(self.file).st_mode), 0o644)
             self.assertEqual(self.serve("--textfile", self.file, "--once").returncode, 0)
@@ -299,25 +294,18 @@ class Textfile(Case):
     def test_the_mode_is_changed_of_the_file_that_was_made(self):
         with tempfile.TemporaryDirectory() as other:
             victim = os.path.join(other, "victim")
-            with open(victim, "w", encoding="ascii") as file:
-                file.write("secret\n")
+            self.write(victim, "secret\n")
             os.chmod(victim, 0o600)
-            command = [PATHS.command, "serve", "--textfile", self.file, "--once"]
-            hook = os.path.join(PATHS.programs, "libswap_hook.so")
-            subprocess.run(command, env={**program.environment(False), "LD_PRELOAD": hook, "VICTIM": victim},
-                           capture_output=True, timeout=20, check=False)
+            self.serve("--textfile", self.file, "--once", LD_PRELOAD=os.path.join(PATHS.programs, "libswap_hook.so"), VICTIM=victim)
             self.assertEqual(stat.S_IMODE(os.stat(victim).st_mode), 0o600)
             self.assertTrue(os.path.islink(self.file))  # the link was there in time
 
     def test_what_took_its_name_stays_at_the_end(self):
         with subprocess.Popen([PATHS.command, "serve", "--textfile", self.file, "--interval", "3600"],
                               env=program.environment(False)) as process:
-            end = time.monotonic() + 20
-            while not os.path.exists(self.file) and time.monotonic() < end:
-                time.sleep(0.02)
+            within(20, lambda: os.path.exists(self.file))
             os.unlink(self.file)
-            with open(self.file, "w", encoding="ascii") as file:
-                file.write("not ours\n")
+            self.write(self.file, "not ours\n")
             process.terminate()
             self.assertEqual(process.wait(timeout=10), 0)
         self.assertEqual(os.listdir(self.folder), ["custash.prom"])
@@ -327,8 +315,7 @@ class Textfile(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn(".prom", done.stderr)
         self.assertEqual(self.serve("--once").returncode, 1)
-        with open(self.file, "w", encoding="ascii") as file:
-            file.write("not ours\n")
+        self.write(self.file, "not ours\n")
         done = self.serve("--textfile", self.file, "--once")
         self.assertEqual(done.returncode, 1)
         self.assertIn("--force", done.stderr)

@@ -9,10 +9,9 @@ import tempfile
 import time
 
 import program
-from actor import DONE, Actor, ask, connect, open_files, services
-from program import PATHS, Case
+from actor import DONE, Actor, Actors, ask, connect, machine, open_files, services
+from program import PATHS, custash, processes, within
 
-PATHS.command = ""
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
 FIRST, SECOND = 70 * MIB, 80 * MIB  # together more than the device has
@@ -21,27 +20,17 @@ GROUPS = (("/sys/fs/cgroup", "cgroup.controllers", "memory.max"),
           ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.limit_in_bytes"))
 
 
-def custash(*words):
-    return subprocess.run([PATHS.command, *map(str, words)], capture_output=True, text=True, timeout=60,
-                          env=program.environment(False), check=False)
-
-
 def look(pid):
     """What `custash top` knows of a process."""
-    seen = json.loads(custash("top", "--once", "--json", "--delay", "0.05").stdout)
-    return next(each for each in seen["processes"] if each["pid"] == pid)
+    return processes()[pid]
 
 
-class Sleep(Case):
+class Sleep(Actors):
     def setUp(self):
-        machine = tempfile.NamedTemporaryFile(prefix="custash-machine-")
-        self.addCleanup(machine.close)
-        self.settings = f"devices=2,memory=128m,machine={machine.name}"
+        self.settings = f"devices=2,memory=128m,{machine()}"
 
     def actor(self, *, conf="", **more):
-        actor = Actor(CUSTASH_CONF="backing:vmm" + conf, CUSTASH_SIM=self.settings, **more)
-        self.addCleanup(actor.__exit__)
-        return actor
+        return super().actor(CUSTASH_CONF="backing:vmm" + conf, CUSTASH_SIM=self.settings, **more)
 
     def filled(self, **more):
         actor = self.actor(**more)
@@ -54,13 +43,6 @@ class Sleep(Case):
         done = custash("sleep", actor.pid)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         self.assertIn("asleep", done.stdout)
-
-    def wait_until(self, done):
-        for _ in range(1000):
-            if done():
-                return True
-            time.sleep(0.01)
-        return False
 
     def test_others_have_the_memory_until_the_next_call_needs_it(self):
         for conf in ("", ",sleep_pinned:1g"):
@@ -157,7 +139,7 @@ class Sleep(Case):
 
     def stop(self, actor):
         os.kill(actor.pid, signal.SIGSTOP)
-        self.assertTrue(self.wait_until(lambda: self.state_of(actor) == "T"))
+        self.assertIsNotNone(within(10, lambda: self.state_of(actor) == "T"))
 
     @staticmethod
     def state_of(actor):
@@ -259,9 +241,9 @@ class Sleep(Case):
 
     def test_idle_processes_sleep_by_themselves(self):
         first = self.filled(conf=",sleep_after:1")
-        self.assertTrue(self.wait_until(lambda: look(first.pid)["sleep"] == "asleep"))
+        self.assertIsNotNone(within(10, lambda: look(first.pid)["sleep"] == "asleep"))
         self.assertEqual(first.ok("mixed 0 7"), ["0"])
-        self.assertTrue(self.wait_until(lambda: look(first.pid)["sleep"] == "asleep"))
+        self.assertIsNotNone(within(10, lambda: look(first.pid)["sleep"] == "asleep"))
 
     def test_a_sleeping_process_ends_as_others_do(self):
         first, killed, second = self.actor(), self.actor(), self.actor()

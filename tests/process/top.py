@@ -17,7 +17,6 @@ import program
 from actor import Actor
 from program import PATHS, Case
 
-PATHS.command = ""
 MIB = 1 << 20
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -153,8 +152,7 @@ class Pictures(Case):
             with Actor(device=5, CUSTASH_SIM=sim) as ours, Actor(device=5, CUSTASH_SIM=sim, preload=False) as other:
                 ours.ok(f"alloc {512 * MIB}")
                 other.ok(f"alloc {1024 * MIB}")
-                done = subprocess.run([PATHS.command, "top", "--once", "--json", "--delay", "0.05"], check=True,
-                                      env=program.environment(False, CUSTASH_SIM=sim), capture_output=True, text=True)
+                done = program.custash("top", "--once", "--json", "--delay", "0.05", CUSTASH_SIM=sim)
                 (device,) = [each for each in json.loads(done.stdout)["devices"] if each["number"] == 5]
                 self.assertEqual(device["others_bytes"], 1024 * MIB)
                 self.assertGreaterEqual(device["in_use_bytes"], 512 * MIB)
@@ -303,10 +301,7 @@ class Keys(Case):
                 screen.until(r"there is no process|nothing done|Write")
 
     def reserved(self, actor, sim):
-        done = subprocess.run([PATHS.command, "top", "--once", "--json", "--delay", "0.05"], check=True,
-                              env=program.environment(False, CUSTASH_SIM=sim), capture_output=True, text=True)
-        (mine,) = [each for each in json.loads(done.stdout)["processes"] if each["pid"] == actor.pid]
-        return mine["devices"][0]["reserved_bytes"]
+        return program.processes(CUSTASH_SIM=sim)[actor.pid]["devices"][0]["reserved_bytes"]
 
 
 class Ends(Case):

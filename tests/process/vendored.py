@@ -6,9 +6,7 @@ import os
 import subprocess
 
 import program as shared
-from program import PATHS, Case, environment, must_load_the_library, notes
-
-PATHS.command = ""
+from program import PATHS, Case, custash, environment, must_load_the_library, notes
 
 
 def carried(name):
@@ -94,8 +92,7 @@ class Served(Carried):
 class Told(Carried):
     def doctor(self, *words):
         """The findings, by the subject's file name."""
-        done = subprocess.run([PATHS.command, "doctor", "--json", "--lib", PATHS.library, *words],
-                              env=environment(preload=False), capture_output=True, text=True, timeout=60, check=False)
+        done = custash("doctor", "--json", "--lib", PATHS.library, *words)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return {os.path.basename(f["subject"]): (f["level"], f["what"]) for f in json.loads(done.stdout)["findings"]}
 
