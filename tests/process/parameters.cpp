@@ -5,40 +5,18 @@
 // part.
 #include "tests/process/parameters.hpp"
 
+#include "tests/process/calls.hpp"
 #include "tests/sim/detector_abi.h"
 
 #include <bit>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
-#include <cuda.h>
-#include <dlfcn.h>
 #include <sys/mman.h>
 
 namespace {
 
-void* library = nullptr;
-
-template <typename... Args>
-int call(const char* symbol, Args... args) {
-  auto* const function = reinterpret_cast<CUresult (*)(Args...)>(dlsym(library, symbol));
-  if (function == nullptr) {
-    std::printf("no %s\n", symbol);
-    std::exit(3);
-  }
-  return function(args...);
-}
-
-void need(int code, const char* what) {
-  if (code == 0) return;
-  std::printf("%s answered %d\n", what, code);
-  std::exit(4);
-}
-
-#define CALL(symbol, ...) need(call(#symbol, ##__VA_ARGS__), #symbol)
+using namespace calls;
 
 constexpr std::size_t kBytes = 64 << 10;
 constexpr unsigned char kServed = 0xCC;
@@ -79,20 +57,6 @@ CUfunction function(CUmodule of, const char* name) {
   CUfunction out = nullptr;
   CALL(cuModuleGetFunction, &out, of, name);
   return out;
-}
-
-CUstream stream() {
-  CUstream out = nullptr;
-  CALL(cuStreamCreate, &out, unsigned{CU_STREAM_NON_BLOCKING});
-  return out;
-}
-
-int launch(CUfunction what, CUstream on, void** params, void** extra = nullptr) {
-  return call("cuLaunchKernel", what, 1U, 1U, 1U, 1U, 1U, 1U, 0U, on, params, extra);
-}
-
-int launch(CUfunction what, CUstream on, std::initializer_list<const void*> params) {
-  return launch(what, on, const_cast<void**>(params.begin()));
 }
 
 // Something else is freed while the launch's kernel runs.
@@ -144,30 +108,11 @@ void launches() {
   extra[1] = const_cast<char**>(&host);
   way("extra", s, [&] { return launch(one, s, nullptr, extra); });
 
-  CUlaunchConfig config{};
-  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-  config.hStream = s;
   void* params[] = {const_cast<char**>(&host)};
-  way("ex", s, [&] {
-    return call("cuLaunchKernelEx",
-                static_cast<const CUlaunchConfig*>(&config),
-                one,
-                static_cast<void**>(params),
-                static_cast<void**>(nullptr));
-  });
+  void** const all = params;
+  way("ex", s, [&] { return launch_ex(one_thread_on(s), one, all); });
   way("cooperative", s, [&] {
-    return call("cuLaunchCooperativeKernel",
-                one,
-                1U,
-                1U,
-                1U,
-                1U,
-                1U,
-                1U,
-                0U,
-                s,
-                static_cast<void**>(params));
+    return call("cuLaunchCooperativeKernel", one, 1U, 1U, 1U, 1U, 1U, 1U, 0U, s, all);
   });
 
   void* kernels = load_library();
@@ -205,15 +150,7 @@ void reload() {
   CUfunction kernel = nullptr;
   CUfunction other = nullptr;
   const auto load = [&](const char* name, CUfunction* out) {
-    CALL(cuLibraryLoadData,
-         &kernels,
-         static_cast<const void*>("image"),
-         nullptr,
-         nullptr,
-         0U,
-         nullptr,
-         nullptr,
-         0U);
+    kernels = load_library();
     CALL(cuLibraryGetKernel, out, kernels, name);
   };
   load("numbers", &kernel);
@@ -275,18 +212,8 @@ void narrow() {
   CALL(cuMemFree_v2, managed);
   way("freed", s, [&] { return launch(one, s, {&managed}); });
   CUdeviceptr global = 0;
-  void* kernels = nullptr;
   std::size_t bytes = 0;
-  CALL(cuLibraryLoadData,
-       &kernels,
-       static_cast<const void*>("image"),
-       nullptr,
-       nullptr,
-       0U,
-       nullptr,
-       nullptr,
-       0U);
-  CALL(cuLibraryGetManaged, &global, &bytes, kernels, "variable");
+  CALL(cuLibraryGetManaged, &global, &bytes, load_library(), "variable");
   way("variable", s, [&] { return launch(one, s, {&mine}); });
 }
 
@@ -355,21 +282,14 @@ void early(const char* how) {
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   attribute.value.programmaticStreamSerializationAllowed = 1;
-  CUlaunchConfig config{};
-  config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-  config.hStream = s;
+  CUlaunchConfig config = one_thread_on(s);
   config.attrs = &attribute;
   config.numAttrs = 1;
   void* params[] = {
       &mine,
       std::strcmp(how, "host") == 0 ? static_cast<void*>(&host) : static_cast<void*>(&other)};
   need(launch(touch, s, {&mine, &other}), "first");
-  CALL(cuLaunchKernelEx,
-       static_cast<const CUlaunchConfig*>(&config),
-       touch,
-       static_cast<void**>(params),
-       static_cast<void**>(nullptr));
+  need(launch_ex(config, touch, params), "cuLaunchKernelEx");
   CALL(cuCtxSynchronize);
   std::printf("early %s\n", detector->count(nullptr) != 0 ? "yes" : "no");
 }
@@ -483,12 +403,7 @@ void mailbox(const char* how) {
 int main(int argc, char** argv) {
   const char* const part = argc > 1 ? argv[1] : "";
   const char* const how = argc > 2 ? argv[2] : "";
-  library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return 2;
-  CUcontext context = nullptr;
-  CALL(cuInit, 0U);
-  CALL(cuDevicePrimaryCtxRetain, &context, 0);
-  CALL(cuCtxSetCurrent, context);
+  if (!start_driver()) return 2;
   if (std::strcmp(part, "launches") == 0) launches();
   if (std::strcmp(part, "reload") == 0) reload();
   if (std::strcmp(part, "unreadable") == 0) unreadable();

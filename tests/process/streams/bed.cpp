@@ -17,24 +17,12 @@ std::string image() {
 
 }  // namespace
 
-void need(int code, const char* what) {
-  if (code == 0) return;
-  std::printf("%s answered %d\n", what, code);
-  std::exit(4);
-}
-
 CUfunction function(const char* name) {
   static CUmodule module = nullptr;
   if (module == nullptr)
     CALL(cuModuleLoadData, &module, static_cast<const void*>(image().c_str()));
   CUfunction out = nullptr;
   CALL(cuModuleGetFunction, &out, module, name);
-  return out;
-}
-
-CUstream stream(unsigned flags) {
-  CUstream out = nullptr;
-  CALL(cuStreamCreate, &out, flags);
   return out;
 }
 
@@ -55,18 +43,7 @@ void free_on(CUdeviceptr block, CUstream s) {
 }
 
 void launch(CUfunction what, CUstream s, std::initializer_list<const void*> params) {
-  CALL(cuLaunchKernel,
-       what,
-       1U,
-       1U,
-       1U,
-       1U,
-       1U,
-       1U,
-       0U,
-       s,
-       const_cast<void**>(params.begin()),
-       static_cast<void**>(nullptr));
+  need(calls::launch(what, s, params), "cuLaunchKernel");
 }
 
 void use(CUdeviceptr block, CUstream s) {

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: MIT
-// What the programs of check_streams share: calls of the driver, and streams, blocks and events
-// in few words. A call that fails ends the process.
+// What the programs of check_streams share: streams, blocks and events in few words.
 #pragma once
 
+#include "tests/process/calls.hpp"
 #include "tests/process/parameters.hpp"
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <string>
 #include <thread>
 
-#include <cuda.h>
-#include <dlfcn.h>
-
 namespace check_streams {
 
-using Program = void (*)();
+using namespace calls;
+
+using Program = std::function<void()>;
 using Programs = std::map<std::string, Program>;
 
 // ---- The programs. Of those whose name begins with right_ nothing is to be found.
@@ -30,24 +28,6 @@ extern const Programs kOrders;
 extern const Programs kRight;
 void random_program(unsigned seed);
 
-// ---- The driver.
-inline void* library = nullptr;
-inline CUcontext context = nullptr;
-
-template <typename... Args>
-int call(const char* symbol, Args... args) {
-  auto* const function = reinterpret_cast<CUresult (*)(Args...)>(dlsym(library, symbol));
-  if (function == nullptr) {
-    std::printf("no %s\n", symbol);
-    std::exit(3);
-  }
-  return function(args...);
-}
-
-void need(int code, const char* what);
-
-#define CALL(symbol, ...) need(call(#symbol, ##__VA_ARGS__), #symbol)
-
 // ---- Memory.
 constexpr std::size_t kBytes = 100'000;  // no multiple of 512: nothing begins at its end
 
@@ -57,7 +37,6 @@ void free_on(CUdeviceptr block, CUstream s);
 void* pinned();
 
 // ---- Streams and their order.
-CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING);
 CUevent event();
 CUevent recorded(CUstream s);
 void wait(CUstream s, CUevent e);
@@ -72,6 +51,25 @@ struct Two {
 
   Two() { order(a, b); }
 };
+
+// Programs that do something with the block before it is freed on its stream, or afterwards.
+template <typename Body>
+Program before_free(Body body) {
+  return [body] {
+    Two two;
+    body(two);
+    free_on(two.block, two.a);
+  };
+}
+
+template <typename Body>
+Program after_free(Body body) {
+  return [body] {
+    Two two;
+    free_on(two.block, two.a);
+    body(two);
+  };
+}
 
 // ---- Kernels.
 CUfunction function(const char* name);

@@ -9,18 +9,8 @@
 namespace check_streams {
 
 const Programs kFrees = {
-    {"free_beside_kernel",
-     [] {
-       Two two;
-       use(two.block, two.b);
-       free_on(two.block, two.a);
-     }},
-    {"free_beside_struct",
-     [] {
-       Two two;
-       by_struct(two.block, two.b);
-       free_on(two.block, two.a);
-     }},
+    {"free_beside_kernel", before_free([](const Two& two) { use(two.block, two.b); })},
+    {"free_beside_struct", before_free([](const Two& two) { by_struct(two.block, two.b); })},
     {"free_beside_neighbours",
      [] {
        constexpr std::size_t kWhole = 1 << 20;
@@ -44,9 +34,7 @@ const Programs kFrees = {
        }
        std::exit(6);
      }},
-    {"free_beside_buffer",
-     [] {
-       Two two;
+    {"free_beside_buffer", before_free([](const Two& two) {
        CUdeviceptr words[] = {two.block, 7};
        std::size_t bytes = sizeof words;
        void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER,
@@ -54,58 +42,24 @@ const Programs kFrees = {
                         CU_LAUNCH_PARAM_BUFFER_SIZE,
                         &bytes,
                         CU_LAUNCH_PARAM_END};
-       CALL(cuLaunchKernel,
-            function("touch"),
-            1U,
-            1U,
-            1U,
-            1U,
-            1U,
-            1U,
-            0U,
-            two.b,
-            static_cast<void**>(nullptr),
-            static_cast<void**>(extra));
-       free_on(two.block, two.a);
-     }},
-    {"free_beside_launch_ex",
-     [] {
-       Two two;
-       CUlaunchConfig config{};
-       config.gridDimX = config.gridDimY = config.gridDimZ = 1;
-       config.blockDimX = config.blockDimY = config.blockDimZ = 1;
-       config.hStream = two.b;
+       need(calls::launch(function("touch"), two.b, nullptr, extra), "cuLaunchKernel");
+     })},
+    {"free_beside_launch_ex", before_free([](Two& two) {
        void* params[] = {&two.block};
-       CALL(cuLaunchKernelEx,
-            static_cast<const CUlaunchConfig*>(&config),
-            function("one"),
-            static_cast<void**>(params),
-            static_cast<void**>(nullptr));
-       free_on(two.block, two.a);
-     }},
-    {"free_beside_memset",
-     [] {
-       Two two;
+       need(launch_ex(one_thread_on(two.b), function("one"), params), "cuLaunchKernelEx");
+     })},
+    {"free_beside_memset", before_free([](const Two& two) {
        const unsigned char value = 1;
        CALL(cuMemsetD8Async, two.block, value, kBytes, two.b);
-       free_on(two.block, two.a);
-     }},
-    {"free_beside_copy",
-     [] {
-       Two two;
+     })},
+    {"free_beside_copy", before_free([](const Two& two) {
        const CUdeviceptr other = plain();
        CALL(cuMemcpyDtoDAsync_v2, other, two.block, kBytes, two.b);
-       free_on(two.block, two.a);
-     }},
-    {"free_beside_copy_to_pinned",
-     [] {
-       Two two;
+     })},
+    {"free_beside_copy_to_pinned", before_free([](const Two& two) {
        CALL(cuMemcpyDtoHAsync_v2, pinned(), two.block, kBytes, two.b);
-       free_on(two.block, two.a);
-     }},
-    {"free_beside_rows",
-     [] {
-       Two two;
+     })},
+    {"free_beside_rows", before_free([](const Two& two) {
        CUDA_MEMCPY2D copy{};
        copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
        copy.srcDevice = two.block;
@@ -114,8 +68,7 @@ const Programs kFrees = {
        copy.WidthInBytes = 100;
        copy.Height = 10;
        CALL(cuMemcpy2DAsync_v2, static_cast<const CUDA_MEMCPY2D*>(&copy), two.b);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"free_of_plain_memory",
      [] {
        const CUstream a = stream();
@@ -124,42 +77,30 @@ const Programs kFrees = {
        use(block, b);
        free_on(block, a);
      }},
-    {"event_too_early",
-     [] {
-       Two two;
+    {"event_too_early", before_free([](const Two& two) {
        const CUevent e = recorded(two.b);
        use(two.block, two.b);
        wait(two.a, e);
-       free_on(two.block, two.a);
-     }},
-    {"event_of_another_stream",
-     [] {
-       Two two;
+     })},
+    {"event_of_another_stream", before_free([](const Two& two) {
        const CUstream c = stream();
        use(two.block, two.b);
        order(c, two.a);
-       free_on(two.block, two.a);
-     }},
-    {"event_recorded_anew",
-     [] {
-       Two two;
+     })},
+    {"event_recorded_anew", before_free([](const Two& two) {
        const CUevent e = event();
        use(two.block, two.b);
        CALL(cuEventRecord, e, two.b);
        CALL(cuEventRecord, e, two.a);
        wait(two.a, e);
-       free_on(two.block, two.a);
-     }},
-    {"one_of_two_streams",
-     [] {
-       Two two;
+     })},
+    {"one_of_two_streams", before_free([](const Two& two) {
        const CUstream c = stream();
        order(two.a, c);
        use(two.block, two.b);
        use(two.block, c);
        order(two.b, two.a);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"default_beside_non_blocking",
      [] {
        const CUstream b = stream();
@@ -182,13 +123,10 @@ const Programs kFrees = {
        in_thread([&] { use(two.block, two.b); });
        in_thread([&] { free_on(two.block, two.a); });
      }},
-    {"waited_too_early",
-     [] {
-       Two two;
+    {"waited_too_early", before_free([](const Two& two) {
        CALL(cuStreamSynchronize, two.b);
        use(two.block, two.b);
-       free_on(two.block, two.a);
-     }},
+     })},
 };
 
 }  // namespace check_streams

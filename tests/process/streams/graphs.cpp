@@ -351,14 +351,11 @@ const Programs kGraphs = {
     {"graph_node_on", switch_node<false>},
     {"right_graph_node_off", switch_node<true>},
     // A launch comes after the one before it.
-    {"right_graph_on_two_streams",
-     [] {
-       Two two;
+    {"right_graph_on_two_streams", before_free([](const Two& two) {
        const CUgraphExec graph = executable(using_it(two.block));
        run(graph, two.b);
        run(graph, two.a);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"right_graph_with_a_host_function",
      [] {
        with_another_node([](CUgraph graph, const Two&) {
@@ -404,16 +401,13 @@ const Programs kGraphs = {
        free_on(two.block, two.a);
      }},
     // Or what a kernel writes to host memory.
-    {"right_graph_that_tells_the_host",
-     [] {
-       Two two;
+    {"right_graph_that_tells_the_host", before_free([](const Two& two) {
        void* const host = pinned();
        const CUgraph graph = captured([&](CUstream s) {
          launch(function("touch"), s, {&two.block, &host});
        });
        run(executable(graph), two.b);
-       free_on(two.block, two.a);
-     }},
+     })},
     // A kernel may give the node another block.
     {"right_graph_node_for_kernels",
      [] {

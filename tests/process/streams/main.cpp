@@ -59,11 +59,7 @@ int main(int argc, char** argv) {
       std::printf("%s\n", each.first.c_str());
     return 0;
   }
-  library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return 2;
-  CALL(cuInit, 0U);
-  CALL(cuDevicePrimaryCtxRetain, &context, 0);
-  CALL(cuCtxSetCurrent, context);
+  if (!start_driver()) return 2;
   if (std::strcmp(argv[1], "random") == 0 && argc == 3) {
     random_program(static_cast<unsigned>(std::atoi(argv[2])));
     return 0;

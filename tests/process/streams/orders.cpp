@@ -27,51 +27,36 @@ std::size_t heap_in_use() {
 }  // namespace
 
 const Programs kOrders = {
-    {"right_event",
-     [] {
-       Two two;
+    {"right_event", before_free([](const Two& two) {
        use(two.block, two.b);
        order(two.b, two.a);
-       free_on(two.block, two.a);
-     }},
-    {"right_events_in_a_row",
-     [] {
-       Two two;
+     })},
+    {"right_events_in_a_row", before_free([](const Two& two) {
        const CUstream c = stream();
        use(two.block, two.b);
        order(two.b, c);
        order(c, two.a);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"right_free_on_the_user",
      [] {
        Two two;
        by_struct(two.block, two.b);
        free_on(two.block, two.b);
      }},
-    {"right_stream_sync",
-     [] {
-       Two two;
+    {"right_stream_sync", before_free([](const Two& two) {
        use(two.block, two.b);
        CALL(cuStreamSynchronize, two.b);
-       free_on(two.block, two.a);
-     }},
-    {"right_query",
-     [] {
-       Two two;
+     })},
+    {"right_query", before_free([](const Two& two) {
        use(two.block, two.b);
        while (call("cuStreamQuery", two.b) != 0)
          ;
-       free_on(two.block, two.a);
-     }},
-    {"right_event_sync",
-     [] {
-       Two two;
+     })},
+    {"right_event_sync", before_free([](const Two& two) {
        use(two.block, two.b);
        const CUevent e = recorded(two.b);
        CALL(cuEventSynchronize, e);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"right_context_sync",
      [] {
        const CUstream a = stream();
@@ -144,14 +129,11 @@ const Programs kOrders = {
        use(other, two.b);
        CALL(cuMemFree_v2, other);
      }},
-    {"right_plain_free_waits",
-     [] {
-       Two two;
+    {"right_plain_free_waits", before_free([](const Two& two) {
        const CUdeviceptr other = plain();
        use(two.block, two.b);
        CALL(cuMemFree_v2, other);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"right_copy_waits",
      [] {
        Two two;
@@ -162,21 +144,15 @@ const Programs kOrders = {
        CALL(cuMemcpyHtoD_v2, other, static_cast<const void*>(host.data()), kBytes);
        free_on(other, two.a);
      }},
-    {"right_host_function",
-     [] {
-       Two two;
+    {"right_host_function", before_free([](const Two& two) {
        use(two.block, two.b);
        CALL(cuLaunchHostFunc, two.b, nothing, static_cast<void*>(nullptr));
-       free_on(two.block, two.a);
-     }},
-    {"right_host_memory_tells",
-     [] {
-       Two two;
+     })},
+    {"right_host_memory_tells", before_free([](const Two& two) {
        const auto* const host = pinned();
        use(two.block, two.b);
        launch(function("one"), two.b, {&host});
-       free_on(two.block, two.a);
-     }},
+     })},
     {"right_stream_created_anew",
      [] {
        for (int i = 0; i < 10; ++i) {
@@ -211,13 +187,10 @@ const Programs kOrders = {
        CALL(cuCtxSetCurrent, context);
        CALL(cuMemcpyPeer, here, context, there, other, kBytes);
      }},
-    {"right_recorded_stream",
-     [] {
-       Two two;
+    {"right_recorded_stream", before_free([](const Two& two) {
        use(two.block, two.b);
        record(two.block, two.b);
-       free_on(two.block, two.a);
-     }},
+     })},
     // Each stream is kept once: the program's and custash's memory stays as it is.
     {"right_recorded_often",
      [] {

@@ -5,18 +5,8 @@
 namespace check_streams {
 
 const Programs kOutside = {
-    {"after_free_same_stream",
-     [] {
-       Two two;
-       free_on(two.block, two.a);
-       use(two.block, two.a);
-     }},
-    {"after_free_other_stream",
-     [] {
-       Two two;
-       free_on(two.block, two.a);
-       use(two.block, two.b);
-     }},
+    {"after_free_same_stream", after_free([](const Two& two) { use(two.block, two.a); })},
+    {"after_free_other_stream", after_free([](const Two& two) { use(two.block, two.b); })},
     {"after_free_in_order",
      [] {
        Two two;
@@ -33,12 +23,9 @@ const Programs kOutside = {
        free_on(two.block, two.a);
        CALL(cuMemsetD32Async, two.block, value, std::size_t{10}, two.b);
      }},
-    {"after_free_copy",
-     [] {
-       Two two;
-       free_on(two.block, two.a);
+    {"after_free_copy", after_free([](const Two& two) {
        CALL(cuMemcpyHtoDAsync_v2, two.block, static_cast<const void*>(pinned()), kBytes, two.b);
-     }},
+     })},
     {"after_plain_free",
      [] {
        const CUdeviceptr block = plain();
@@ -46,12 +33,7 @@ const Programs kOutside = {
        use(block, stream());
      }},
     // By an address inside the block.
-    {"after_free_inside",
-     [] {
-       Two two;
-       free_on(two.block, two.a);
-       use(two.block + 4096, two.a);
-     }},
+    {"after_free_inside", after_free([](const Two& two) { use(two.block + 4096, two.a); })},
     // ---- Beside the allocation.
     {"allocation_not_ordered",
      [] {

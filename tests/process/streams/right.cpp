@@ -36,15 +36,12 @@ void ranges(bool reversed) {
 }  // namespace
 
 const Programs kRight = {
-    {"right_graph",
-     [] {
-       Two two;
+    {"right_graph", before_free([](const Two& two) {
        CUgraphExec exec = nullptr;
        graph_of(two.b, two.block, &exec);
        CALL(cuGraphLaunch, exec, two.b);
        order(two.b, two.a);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"right_memory_of_a_graph",
      [] {
        const CUstream a = stream();
@@ -75,9 +72,7 @@ const Programs kRight = {
        CALL(cuStreamEndCapture, c, &graph);
        free_on(again, two.b);
      }},
-    {"right_graph_that_waits",
-     [] {
-       Two two;
+    {"right_graph_that_waits", before_free([](const Two& two) {
        CUgraph graph = nullptr;
        CUgraphExec executable = nullptr;
        CUgraphNode node = nullptr;
@@ -88,12 +83,9 @@ const Programs kRight = {
        CALL(cuGraphAddEventWaitNode, &node, graph, none, std::size_t{0}, event);
        CALL(cuGraphInstantiateWithFlags, &executable, graph, 0ULL);
        CALL(cuGraphLaunch, executable, two.a);
-       free_on(two.block, two.a);
-     }},
+     })},
     // Two numbers may look like an address within a block, or within one that was freed.
-    {"right_numbers_in_structures",
-     [] {
-       Two two;
+    {"right_numbers_in_structures", before_free([](const Two& two) {
        const CUdeviceptr freed = on(two.a);
        const CUdeviceptr other = on(two.a);
        free_on(freed, two.a);
@@ -107,8 +99,7 @@ const Programs kRight = {
        launch(function("by_value"), two.b, {&number, &value});
        free_on(other, two.a);
        order(two.b, two.a);
-       free_on(two.block, two.a);
-     }},
+     })},
     {"right_reuse",
      [] {
        Two two;
@@ -122,14 +113,11 @@ const Programs kRight = {
      }},
     {"right_ends_of_ranges", [] { ranges(false); }},
     {"right_reversed_ranges", [] { ranges(true); }},
-    {"right_nothing_is_copied",
-     [] {
-       Two two;
-       free_on(two.block, two.a);
+    {"right_nothing_is_copied", after_free([](const Two& two) {
        CALL(cuMemcpyDtoDAsync_v2, two.block, two.block + 8, std::size_t{0}, two.b);
        const unsigned char value = 0;
        CALL(cuMemsetD8Async, two.block, value, std::size_t{0}, two.b);
-     }},
+     })},
     // A place that the program does not fill holds what was on the stack.
     {"right_leftovers_in_structures",
      [] {
