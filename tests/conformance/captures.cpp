@@ -325,6 +325,22 @@ CASE(captures_codes) {
   SAY(cudaStreamEndCapture(stream, &graph));
   SAY(cudaGraphDestroy(graph));
   SAY(cudaGetLastError());
+  void* p = nullptr;
+  cudaGraph_t own = nullptr;
+  SAY(cudaMalloc(&p, kBytes));
+  SAY(cudaGraphCreate(&own, 0));
+  SAY(call("cuStreamBeginCaptureToGraph",
+           CUstream{stream},
+           own,
+           static_cast<const CUgraphNode*>(nullptr),
+           static_cast<const void*>(nullptr),  // CUgraphEdgeData
+           std::size_t{0},
+           CU_STREAM_CAPTURE_MODE_RELAXED));
+  SAY(cudaMemsetAsync(p, 6, kBytes, stream));
+  SAY(cudaStreamEndCapture(stream, &graph));
+  SAY(graph == own);
+  SAY(cudaGraphDestroy(own));
+  SAY(cudaFree(p));
 }
 
 }  // namespace conformance

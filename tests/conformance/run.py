@@ -3,7 +3,7 @@
 line. Exit 1 when one differs or does not end as it does bare, 77 where there is no device.
 
   run.py PROGRAM... --library libcustash.so [--only PREFIX...] [--without CASE...] [--conf KEY:VALUE,...] [--jobs N]
-         [--json FILE] [--reports memory|streams] [--simulator FOLDER... --kernels FILE]
+         [--json FILE] [--reports memory|streams] [--simulator FOLDER... --kernels FILE [--sim SETTINGS]]
 
 With --reports custash looks for wrong uses of memory (guard:all) or of streams (check_streams:true). Each case must give the reports
 that reports.py lists for it, and all others none.
@@ -41,6 +41,7 @@ def arguments():
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--simulator", nargs="*", default=[], help="folders of the simulated driver and runtime")
     parser.add_argument("--kernels")
+    parser.add_argument("--sim", default="", help="more settings of the simulated driver")
     args = parser.parse_args()
     if args.reports:
         args.conf = ",".join(filter(None, (args.conf, guard_reports.CONF[args.reports])))
@@ -58,7 +59,7 @@ class Runner:
             env = {k: v for k, v in env.items() if not k.startswith("CUDA")}
             env["LD_LIBRARY_PATH"] = ":".join(self.args.simulator)
             env["CUSTASH_SIM_KERNELS"] = self.args.kernels
-            env["CUSTASH_SIM"] = SMALL if case.startswith("memory_") else "devices=2"
+            env["CUSTASH_SIM"] = ",".join(filter(None, (SMALL if case.startswith("memory_") else "devices=2", self.args.sim)))
         if preload:
             env["LD_PRELOAD"] = os.path.abspath(self.args.library)
             conf = [self.args.conf, report and f"guard_report:{report}"]

@@ -14,6 +14,7 @@ namespace conformance {
 
 inline constexpr std::size_t kMuch = 16 * kMiB;
 inline constexpr std::size_t kBytes = 3 * kMiB;
+inline constexpr unsigned char kThree = 3;
 
 // Memory, pinned words that the host reads, and a stream that is busy.
 struct Bench {
@@ -39,6 +40,8 @@ struct Bench {
 
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
+
+  [[nodiscard]] CUstream on() const { return stream; }
 
   Stream stream;
   void* block = nullptr;  // the case frees it
@@ -114,8 +117,8 @@ int by_graph(const Bench& bench, Add add) {
   if (const CUresult code = CU(cuGraphCreate, cuGraphCreate)(&graph, 0U)) return code;
   CUresult code = add(&node, graph, context);
   if (code == CUDA_SUCCESS) code = call("cuGraphInstantiateWithFlags", &ready, graph, 0ULL);
-  if (code == CUDA_SUCCESS) code = call("cuGraphUpload", ready, CUstream{bench.stream});
-  if (code == CUDA_SUCCESS) code = call("cuGraphLaunch", ready, CUstream{bench.stream});
+  if (code == CUDA_SUCCESS) code = call("cuGraphUpload", ready, bench.on());
+  if (code == CUDA_SUCCESS) code = call("cuGraphLaunch", ready, bench.on());
   call("cuGraphDestroy", graph);
   if (ready != nullptr) call("cuGraphExecDestroy", ready);  // its launch goes on
   return code;

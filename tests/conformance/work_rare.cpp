@@ -16,12 +16,7 @@ CASE(work_by_nodes_seen_after_a_free) {
       CUDA_HOST_NODE_PARAMS what{};
       what.fn = [](void* p) { *static_cast<unsigned*>(p) = 7; };
       what.userData = b.host;
-      return call("cuGraphAddHostNode",
-                  node,
-                  graph,
-                  static_cast<const CUgraphNode*>(nullptr),
-                  std::size_t{0},
-                  static_cast<const CUDA_HOST_NODE_PARAMS*>(&what));
+      return add_node("cuGraphAddHostNode", node, graph, &what);
     });
   });
   seen("cuGraphMemcpyNodeSetParams", 0x5a5a5a5a, [](Bench& b) {
@@ -64,9 +59,8 @@ CASE(work_with_arrays) {
     auto out = rows<CUDA_MEMCPY2D>(nullptr, b.host, CU_MEMORYTYPE_HOST);
     out.srcMemoryType = CU_MEMORYTYPE_ARRAY;
     out.srcArray = array;
-    const CUresult filled = call("cuMemcpy2DAsync_v2", &in, CUstream{b.stream});
-    return filled != CUDA_SUCCESS ? filled
-                                  : call("cuMemcpy2DAsync_v2", &out, CUstream{b.stream});
+    const CUresult filled = call("cuMemcpy2DAsync_v2", &in, b.on());
+    return filled != CUDA_SUCCESS ? filled : call("cuMemcpy2DAsync_v2", &out, b.on());
   });
   kept("from an array", [&](Bench& b) {
     return call("cuMemcpyAtoD_v2", address(b.block), array, std::size_t{0}, std::size_t{4096});

@@ -188,6 +188,11 @@ void reuse_policies() {
   start();
   CUmemoryPool pool = nullptr;
   SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
+  cuuint64_t most = ~cuuint64_t{0};  // a threshold is no policy
+  SAY(call("cuMemPoolSetAttribute",
+           pool,
+           CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+           static_cast<void*>(&most)));
   for (const int allowed : {1, 0}) {
     int value = allowed;
     for (const auto which : {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,

@@ -284,37 +284,6 @@ void refill(const char* from) {
   std::printf("# at_free %d\n", call("cuStreamQuery", stream));
 }
 
-// Memory of a capture is nobody else's while a graph may use it, and anybody's afterwards.
-void graph_memory() {
-  start();
-  CUstream stream = new_stream();
-  CUdeviceptr p = 0;
-  SAY(call("cuStreamBeginCapture_v2", stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-  SAY(call("cuMemAlloc_v2", &p, kBytes));
-  SAY(call("cuMemsetD8Async", p, static_cast<unsigned char>(5), kBytes, stream));
-  std::printf("# free %d\n", call("cuMemFree_v2", p));
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  SAY(call("cuStreamEndCapture", stream, &graph));
-  SAY(call("cuGraphInstantiateWithFlags", &exec, graph, 0ULL));
-  const auto had_again = [&] {
-    CUdeviceptr blocks[16] = {};
-    int found = 0;
-    for (CUdeviceptr& q : blocks) {
-      SAY(call("cuMemAlloc_v2", &q, kBytes));
-      found += q < p + kBytes && p < q + kBytes ? 1 : 0;
-    }
-    for (const CUdeviceptr q : blocks)
-      SAY(call("cuMemFree_v2", q));
-    return found != 0 ? 1 : 0;
-  };
-  std::printf("# while_it_lives %d\n", had_again());
-  SAY(call("cuGraphDestroy", graph));
-  std::printf("# while_one_lives %d\n", had_again());
-  SAY(call("cuGraphExecDestroy", exec));
-  std::printf("# afterwards %d\n", had_again());
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -324,7 +293,6 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "flags") == 0) flags(argv[2]);
   if (std::strcmp(which, "early") == 0) early_launches();
   if (std::strcmp(which, "answers") == 0) answers();
-  if (std::strcmp(which, "graphs") == 0) graph_memory();
   if (std::strcmp(which, "host") == 0) host_reach(argv[2]);
   if (std::strcmp(which, "refill") == 0) refill(argv[2]);
   return 0;
