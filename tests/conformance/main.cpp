@@ -111,18 +111,9 @@ CUresult write_words(cudaStream_t stream, void* p, std::size_t words, unsigned v
   if (const CUresult code = find_kernel(&kernel)) return code;
   unsigned long long count = words;
   void* arguments[] = {&p, &count, &value};
+  const auto blocks = static_cast<unsigned>((words + kThreads - 1) / kThreads);
   return CU(cuLaunchKernel, cuLaunchKernel)(
-      kernel,
-      static_cast<unsigned>((words + kThreads - 1) / kThreads),
-      1U,
-      1U,
-      kThreads,
-      1U,
-      1U,
-      0U,
-      stream,
-      arguments,
-      nullptr);
+      kernel, blocks, 1U, 1U, kThreads, 1U, 1U, 0U, stream, arguments, nullptr);
 }
 
 bool have_devices(int wanted) {

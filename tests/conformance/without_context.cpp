@@ -144,18 +144,10 @@ CASE(streams_with_a_context_on_one_side) {
   std::uint64_t count = kBytes / 4;
   unsigned value = 7;
   void* parameters[] = {&words, &count, &value};
-  SAY(call("cuLaunchKernel",
-           objects.kernel,
-           1U,
-           1U,
-           1U,
-           32U,
-           1U,
-           1U,
-           0U,
-           objects.stream,
-           static_cast<void**>(parameters),
-           static_cast<void**>(nullptr)));
+  CUstream const on = objects.stream;
+  void** const all = parameters;
+  void** const none = nullptr;
+  SAY(call("cuLaunchKernel", objects.kernel, 1U, 1U, 1U, 32U, 1U, 1U, 0U, on, all, none));
   SAY(synchronize(objects.stream));
   SAY(free_async(ordered, objects.stream));
   SAY(free_async(pooled, objects.stream));

@@ -63,18 +63,8 @@ inline CUcontext start() {
 }
 
 inline CUresult launch(CUfunction function, CUstream stream, void** params = nullptr) {
-  return call("cuLaunchKernel",
-              function,
-              1U,
-              1U,
-              1U,
-              1U,
-              1U,
-              1U,
-              0U,
-              stream,
-              params,
-              static_cast<void**>(nullptr));
+  void** const none = nullptr;
+  return call("cuLaunchKernel", function, 1U, 1U, 1U, 1U, 1U, 1U, 0U, stream, params, none);
 }
 
 }  // namespace semantics

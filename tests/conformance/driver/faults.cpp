@@ -54,18 +54,8 @@ class Run {
 
   // A kernel without parameters.
   void launch() {
-    step("cuLaunchKernel",
-         kernel,
-         1U,
-         1U,
-         1U,
-         1U,
-         1U,
-         1U,
-         0U,
-         stream,
-         static_cast<void**>(nullptr),
-         static_cast<void**>(nullptr));
+    void** const none = nullptr;
+    step("cuLaunchKernel", kernel, 1U, 1U, 1U, 1U, 1U, 1U, 0U, stream, none, none);
   }
 
   // A call that fails is made once more, while none is made to fail.

@@ -63,6 +63,21 @@ CUresult release(Handle handle) {
   return call("cuMemRelease", handle);
 }
 
+CUresult export_to(int* file, Handle handle) {
+  return call("cuMemExportToShareableHandle",
+              static_cast<void*>(file),
+              handle,
+              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+              0ULL);
+}
+
+CUresult import_from(Handle* out, int file) {
+  return call("cuMemImportFromShareableHandle",
+              out,
+              reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
+              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+}
+
 // Waits for it: memory in use must not be unmapped.
 CUresult fill(std::size_t number, unsigned char byte, std::size_t bytes = kBytes) {
   const CUresult filled = call("cuMemsetD8_v2", place(number), byte, bytes);
@@ -77,13 +92,19 @@ int first_byte(std::size_t number) {
              : -1;
 }
 
-// One handle that was filled and let go of.
-void let_go(std::size_t bytes = kBytes) {
+// A handle that is mapped at the first place and filled.
+Handle filled(bool exportable = false) {
   Handle handle = 0;
-  SAY(create(&handle, bytes));
-  SAY(map(0, handle, bytes));
-  SAY(fill(0, 0x11, bytes));
-  SAY(unmap(0, bytes));
+  SAY(create(&handle, kBytes, exportable));
+  SAY(map(0, handle));
+  SAY(fill(0, 0x11));
+  return handle;
+}
+
+// One handle that was filled and let go of.
+void let_go() {
+  const Handle handle = filled();
+  SAY(unmap(0));
   SAY(release(handle));
 }
 
@@ -117,11 +138,7 @@ void released() {
   SAY(release(first));  // no handle of the program's any more
   SAY(map(3, first));
   int file = -1;
-  SAY(call("cuMemExportToShareableHandle",
-           static_cast<void*>(&file),
-           first,
-           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-           0ULL));
+  SAY(export_to(&file, first));
   make(3);
   make(4);
   say_free();
@@ -130,10 +147,7 @@ void released() {
 // What is mapped still is not the next one's.
 void mapped() {
   begin();
-  Handle handle = 0;
-  SAY(create(&handle));
-  SAY(map(0, handle));
-  SAY(fill(0, 0x11));
+  const Handle handle = filled();
   SAY(release(handle));
   make(1);
   SAY(first_byte(0));
@@ -166,15 +180,8 @@ void elsewhere() {
   SAY(create(&handle, kBytes, true));
   SAY(map(0, handle));
   SAY(fill(0, 0x11));
-  SAY(call("cuMemExportToShareableHandle",
-           static_cast<void*>(&file),
-           handle,
-           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-           0ULL));
-  SAY(call("cuMemImportFromShareableHandle",
-           &imported,
-           reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
-           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  SAY(export_to(&file, handle));
+  SAY(import_from(&imported, file));
   SAY(unmap(0));
   SAY(release(handle));
   make(1, true);
@@ -186,10 +193,7 @@ void elsewhere() {
 void by_address() {
   begin();
   for (const char* const way : {"dma_buf", "attribute"}) {
-    Handle handle = 0;
-    SAY(create(&handle));
-    SAY(map(0, handle));
-    SAY(fill(0, 0x11));
+    const Handle handle = filled();
     if (std::strcmp(way, "dma_buf") == 0) {
       int file = -1;
       SAY(call("cuMemGetHandleForAddressRange",
@@ -239,10 +243,7 @@ void multicast() {
   begin();
   const Multicast object = make_multicast();
   for (const char* const way : {"bound", "unbound", "by_address", "refused"}) {
-    Handle handle = 0;
-    SAY(create(&handle));
-    SAY(map(0, handle));
-    SAY(fill(0, 0x11));
+    const Handle handle = filled();
     if (std::strcmp(way, "by_address") == 0)
       SAY(call("cuMulticastBindAddr", object, std::size_t{kBytes}, place(0), kBytes, 0ULL));
     else if (std::strcmp(way, "refused") == 0)
@@ -295,10 +296,7 @@ void sparse() {
   begin();
   CUarray array = make_sparse();
   for (const char* const way : {"in_an_array", "once_in_an_array", "second_in_a_list"}) {
-    Handle handle = 0;
-    SAY(create(&handle));
-    SAY(map(0, handle));
-    SAY(fill(0, 0x11));
+    const Handle handle = filled();
     SAY(unmap(0));
     if (std::strcmp(way, "second_in_a_list") == 0) {
       CUarrayMapInfo list[] = {mapping(array, 0), mapping(array, handle)};
@@ -329,11 +327,7 @@ void named() {
   CUmemAllocationProp told{};
   SAY(call("cuMemGetAllocationPropertiesFromHandle", &told, handle));
   SAY(map(0, handle));
-  SAY(call("cuMemExportToShareableHandle",
-           static_cast<void*>(&file),
-           handle,
-           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-           0ULL));
+  SAY(export_to(&file, handle));
   SAY(bind(object, 0, handle));
   SAY(map_array(array, handle));
   SAY(release(handle));
@@ -535,15 +529,8 @@ class Program {
       note(unbind(multicast_, at_offset));
     } else if (memory.exportable && below(3) == 0) {
       int file = -1;
-      note(call("cuMemExportToShareableHandle",
-                static_cast<void*>(&file),
-                memory.handle,
-                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                0ULL));
-      note(call("cuMemImportFromShareableHandle",
-                &again,
-                reinterpret_cast<void*>(static_cast<std::intptr_t>(file)),
-                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+      note(export_to(&file, memory.handle));
+      note(import_from(&again, file));
       ++memory.references;
       close(file);
     }
