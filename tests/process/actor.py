@@ -65,6 +65,25 @@ class Actor:
     def number(self, line):
         return int(self.ok(line)[0])
 
+    def fill(self, number, value):
+        """And waits for that."""
+        self.ok(f"fill {number} {value}")
+        self.ok("sync")
+
+    def filled(self, size, value):
+        """The number of an allocation that was filled."""
+        number = self.number(f"alloc {size}")
+        self.fill(number, value)
+        return number
+
+    def holds(self, number, value):
+        """Whether all bytes of it have this value."""
+        return self.ok(f"check {number} {value}") == ["0"]
+
+    def opens(self, owner, number, size):
+        """The number of what another actor exports."""
+        return self.number(f"open {owner.ok(f'export {number}')[0]} {size}")
+
     def quit(self):
         self.ok("quit")
         return self.process.wait(timeout=20)

@@ -4,12 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import time
 import xml.etree.ElementTree
 
 import program as shared
-from program import PATHS, Case, environment
+from program import PATHS, InFolder, environment, read
 
 
 KEYS = {"bytes", "direction", "memory", "allocation", "processes", "gb_per_s", "gb_per_s_all", "copy_ms",
@@ -26,7 +25,7 @@ def program():
     return os.path.join(PATHS.programs, "bandwidth")
 
 
-class Bandwidth(Case):
+class Bandwidth(InFolder):
     def ask(self, *words, preload=False, code=0, **more):
         """Runs the program; returns what it said, on standard error where it fails."""
         done = shared.run("bandwidth", *words, preload=preload, **more)
@@ -110,11 +109,9 @@ class Bandwidth(Case):
         self.assertIn("2 MiB", text)
 
     def test_the_plot_is_one_picture_with_a_line_for_each_series(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "out.svg")
-            self.measure("--sizes", "64k,1m,2m", "--processes", "1,2", "--plot", path)
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
+        path = self.path("out.svg")
+        self.measure("--sizes", "64k,1m,2m", "--processes", "1,2", "--plot", path)
+        text = self.read(path)
         self.assertNotIn("href", text)
         root = xml.etree.ElementTree.fromstring(text)
         names = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
@@ -127,29 +124,26 @@ class Bandwidth(Case):
         self.assertEqual(len(dots), 2 * 8 * 4)
 
     def test_in_a_plot_of_one_size_no_series_hides_another(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "out.svg")
-            self.measure("--sizes", "64k", "--plot", path)
-            root = xml.etree.ElementTree.parse(path)
+        path = self.path("out.svg")
+        self.measure("--sizes", "64k", "--plot", path)
+        root = xml.etree.ElementTree.parse(path)
         dots = [dot.get("cx") for dot in root.iter("{http://www.w3.org/2000/svg}circle") if dot.get("cx") != "688"]
         self.assertEqual((len(dots), len(set(dots))), (2 * 4, 4))
 
     def test_a_plot_that_cannot_be_written_loses_no_figures(self):
-        with tempfile.TemporaryDirectory() as folder:
-            mine = os.path.join(folder, "mine.svg")
-            with open(mine, "w", encoding="utf-8") as file:
-                file.write("not custash's\n")
-            self.assertEqual(self.ask("--plot", mine, code=125),
-                             f"custash: {mine}: exists and is not a custash picture; --force replaces it\n")
-            fifo = os.path.join(folder, "fifo")  # that nobody reads shows at the end only
-            os.mkfifo(fifo)
-            for path, code, why in ((fifo, 1, "no process reads from it"),
-                                    (folder + "/none/out.svg", 125, "No such file or directory")):
-                done = subprocess.run([program(), "--json", "--sizes", "4k", "--plot", path],
-                                      env=environment(preload=False), capture_output=True, text=True, timeout=60,
-                                      check=False)
-                self.assertEqual((done.returncode, done.stderr), (code, f"custash: {path}: {why}\n"))
-                self.assertEqual(len(json.loads(done.stdout)["cells"]) if done.stdout else 0, 8 if code == 1 else 0)
+        mine = self.path("mine.svg")
+        self.write(mine, "not custash's\n")
+        self.assertEqual(self.ask("--plot", mine, code=125),
+                         f"custash: {mine}: exists and is not a custash picture; --force replaces it\n")
+        fifo = self.path("fifo")  # that nobody reads shows at the end only
+        os.mkfifo(fifo)
+        for path, code, why in ((fifo, 1, "no process reads from it"),
+                                (self.folder + "/none/out.svg", 125, "No such file or directory")):
+            done = subprocess.run([program(), "--json", "--sizes", "4k", "--plot", path],
+                                  env=environment(preload=False), capture_output=True, text=True, timeout=60,
+                                  check=False)
+            self.assertEqual((done.returncode, done.stderr), (code, f"custash: {path}: {why}\n"))
+            self.assertEqual(len(json.loads(done.stdout)["cells"]) if done.stdout else 0, 8 if code == 1 else 0)
 
     def test_both_mistakes_and_the_right_figure(self):
         for preload in (False, True):
@@ -189,12 +183,10 @@ class Bandwidth(Case):
         self.assertGreater(cell["gb_per_s"], 0)
 
     def test_no_driver(self):
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "libcuda.so.1"), "w", encoding="utf-8") as file:
-                file.write("no library\n")
-            for words in ((), ("--mistakes",)):
-                self.assertIn("custash: there is no CUDA driver: ",
-                              self.ask(*words, code=1, LD_LIBRARY_PATH=folder))
+        self.write("libcuda.so.1", "no library\n")
+        for words in ((), ("--mistakes",)):
+            self.assertIn("custash: there is no CUDA driver: ",
+                          self.ask(*words, code=1, LD_LIBRARY_PATH=self.folder))
 
     def test_too_little_memory(self):
         for processes in ("1", "3"):
@@ -210,8 +202,7 @@ class Bandwidth(Case):
             deadline = time.monotonic() + 30
             children = []
             while len(children) < 3 and time.monotonic() < deadline:
-                with open(f"/proc/{running.pid}/task/{running.pid}/children", encoding="ascii") as file:
-                    children = file.read().split()
+                children = read(f"/proc/{running.pid}/task/{running.pid}/children").split()
             self.assertEqual(len(children), 3)
             os.kill(int(children[1]), signal.SIGKILL)
             out, err = running.communicate(timeout=30)

@@ -6,11 +6,10 @@ import os
 import pwd
 import shutil
 import stat
-import tempfile
 import unittest
 
 import program
-from program import Case, notes, run, said
+from program import InFolder, notes, run, said
 
 
 def jemalloc():
@@ -21,7 +20,7 @@ def jemalloc():
     return found[0] if found else None
 
 
-class Beside(Case):
+class Beside(InFolder):
     @unittest.skipIf(jemalloc() is None, "jemalloc is not installed")
     def test_jemalloc_before_and_behind(self):
         bare = self.succeed("runtime_shared", preload=False)
@@ -48,15 +47,14 @@ class Beside(Case):
     @unittest.skipIf(os.geteuid() != 0, "only root can make a program of another user's")
     def test_secure_execution_leaves_custash_out(self):
         """The loader ignores a preload with a slash in a program that changes its user; so all is bare there."""
-        with tempfile.TemporaryDirectory() as folder:
-            os.chmod(folder, 0o755)
-            path = os.path.join(folder, "orphan")
-            shutil.copy(os.path.join(program.PATHS.programs, "orphan"), path)
-            self.assertEqual(run(path).stdout, "302 302\n")  # custash answers in it
-            nobody = pwd.getpwnam("nobody")
-            os.chown(path, nobody.pw_uid, nobody.pw_gid)
-            os.chmod(path, 0o755 | stat.S_ISUID)
-            self.assertEqual((run(path).stdout, run(path).returncode), ("none\n", 0))
+        os.chmod(self.folder, 0o755)
+        path = self.path("orphan")
+        shutil.copy(os.path.join(program.PATHS.programs, "orphan"), path)
+        self.assertEqual(run(path).stdout, "302 302\n")  # custash answers in it
+        nobody = pwd.getpwnam("nobody")
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+        os.chmod(path, 0o755 | stat.S_ISUID)
+        self.assertEqual((run(path).stdout, run(path).returncode), ("none\n", 0))
 
 
 program.main()

@@ -7,7 +7,7 @@ import tempfile
 
 import program
 from actor import Actor
-from program import PATHS, Case
+from program import PATHS, Case, read
 
 MIB = 1 << 20
 # Calls a cancellation point from a library whose name begins as custash's does.
@@ -47,8 +47,7 @@ class Watched(Case):
     def seen(self):
         if not os.path.exists(self.found):
             return []
-        with open(self.found, encoding="ascii") as file:
-            return sorted(set(file.read().splitlines()))
+        return sorted(set(read(self.found).splitlines()))
 
     def actor(self, conf, sim="devices=2,memory=256m"):
         actor = Actor(CUSTASH_CONF=conf, CUSTASH_SIM=f"{sim},machine={self.folder}/machine", stderr=subprocess.DEVNULL, **self.preload)

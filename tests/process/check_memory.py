@@ -9,7 +9,7 @@ import tempfile
 
 import actor
 import program
-from program import PATHS, Case, run
+from program import PATHS, Case, load, read, run
 
 SMALL = 1000
 WRONG = ("alloc 1000", "fill 0 7 3", "free 0", "free 0", "alloc 1000", "free 1 256", "free 1", "quit")
@@ -34,8 +34,7 @@ class CheckMemory(Case):
                               input="\n".join(["device 0", *steps, ""]), **more)
         if not os.path.exists(self.path):  # a program that ends by a signal, and nothing was found
             return done, {"findings": []}
-        with open(self.path, encoding="utf-8") as file:
-            return done, json.load(file)
+        return done, load(self.path)
 
     def check(self, steps):
         """What the command prints on standard error, and the file's contents."""
@@ -45,8 +44,7 @@ class CheckMemory(Case):
 
     def page(self):
         self.assertEqual(self.succeed(PATHS.command, "report", self.path, preload=False), f"{self.path}.html\n")
-        with open(f"{self.path}.html", encoding="utf-8") as file:
-            return file.read()
+        return read(f"{self.path}.html")
 
     def test_a_wrong_program_is_told_in_three_forms(self):
         said, found = self.check(WRONG)
@@ -117,8 +115,7 @@ class CheckMemory(Case):
             file.write("mine")
         done = run(PATHS.command, "report", self.path, preload=False)
         self.assertEqual(done.returncode, 1)
-        with open(f"{self.path}.html", encoding="utf-8") as file:
-            self.assertEqual(file.read(), "mine")
+        self.assertEqual(read(f"{self.path}.html"), "mine")
 
     def stat(self, conf):
         """The statistics of a process that has a block of 1,000 bytes and has filled it 600 times."""

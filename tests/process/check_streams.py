@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What check_streams says of small programs that are wrong in one way, and of their right counterparts (docs/checking.md)."""
-import json
 import os
 import tempfile
 
 import program
-from program import Case, run, said
+from program import Case, load, run, said
 
 SEEDS = 100
 FREE, LATE, EARLY = "free_beside_use", "after_free", "before_allocation"
@@ -40,8 +39,7 @@ class CheckStreams(Case):
             done = run("check_streams", name, *more, CUSTASH_SIM_KERNELS=kernels, CUSTASH_SIM="devices=2",
                        CUSTASH_CONF=f"{conf},guard_report:{path},log_file:{folder}/log")
             self.assertEqual((done.returncode, said(done.stdout)), (0, ""), f"{name}: {done.stderr}")
-            with open(path, encoding="utf-8") as file:
-                return json.load(file)["findings"], done.stderr
+            return load(path)["findings"], done.stderr
 
     def names(self):
         return said(self.succeed("check_streams", "--list")).split()

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import program
-from program import PATHS, Case
+from program import PATHS, Case, read
 
 try:
     import kubernetes_validate
@@ -92,8 +92,7 @@ class Page(Case):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "x.prom")
             subprocess.run([PATHS.command, "serve", "--textfile", path, "--once"], check=True, env=program.environment(False))
-            with open(path, encoding="utf-8") as file:
-                names = re.findall(r"^# TYPE (\S+)", file.read(), re.M)
+            names = re.findall(r"^# TYPE (\S+)", read(path), re.M)
         page = PAGE.read_text(encoding="utf-8")
         self.assertGreater(len(names), 15)
         for name in names:

@@ -154,5 +154,4 @@ if __name__ == "__main__":
         if subprocess.run([*ISOLATED, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
             sys.exit(77)
         os.execvpe(ISOLATED[0], [*ISOLATED, sys.executable, *sys.argv], {**os.environ, "CUSTASH_ISOLATED": "1"})
-    PATHS.command = PATHS.build = ""
     program.main()

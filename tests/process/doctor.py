@@ -10,18 +10,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 import program as shared
 from actor import Actor
-from program import PATHS, Case, custash, environment, must_load_the_library
+from program import PATHS, InFolder, custash, environment, must_load_the_library, within
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-class Doctor(Case):
+class Doctor(InFolder):
     def doctor(self, *words, code=0, err="", library=None, **more):
         """The findings, by subject; a program of PATHS.programs may be named after --."""
         words = [os.path.join(PATHS.programs, w) if os.path.exists(os.path.join(PATHS.programs, w)) else w
@@ -72,17 +70,16 @@ class Doctor(Case):
         with open(os.path.join(ROOT, "allocator/base/driver.hpp"), encoding="utf-8") as file:
             needed = set(re.findall(r'X\(Required,[\s\\]*\w+,[\s\\]*"(\w+)"', file.read())) - {"cuDeviceGetCount", lacks}
         self.assertGreater(len(needed), 20)
-        with tempfile.TemporaryDirectory() as folder:
-            source = os.path.join(folder, "cuda.c")
-            with open(source, "w", encoding="utf-8") as file:
-                file.write(f"int cuInit(unsigned f) {{ return {code}; }}\n"
-                           f"int cuDriverGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
-                           f"int cuDeviceGetCount(int *n) {{ *n = {devices}; return 0; }}\n" +
-                           "".join(f"int {name}() {{ return 801; }}\n" for name in needed))
-            subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", os.path.join(folder, "libcuda.so.1"), source],
-                           check=True)
-            return self.doctor(code=0 if (code, devices, lacks) == (0, 1, None) and version >= 11020 else 1,
-                               LD_LIBRARY_PATH=folder)
+        source = self.path("cuda.c")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(f"int cuInit(unsigned f) {{ return {code}; }}\n"
+                       f"int cuDriverGetVersion(int *v) {{ *v = {version}; return 0; }}\n"
+                       f"int cuDeviceGetCount(int *n) {{ *n = {devices}; return 0; }}\n" +
+                       "".join(f"int {name}() {{ return 801; }}\n" for name in needed))
+        subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", self.path("libcuda.so.1"), source],
+                       check=True)
+        return self.doctor(code=0 if (code, devices, lacks) == (0, 1, None) and version >= 11020 else 1,
+                           LD_LIBRARY_PATH=self.folder)
 
     def test_what_a_driver_lacks(self):
         findings = self.with_driver(0, 11020)
@@ -101,10 +98,8 @@ class Doctor(Case):
         self.assertIn("programs run without custash", said[1]["what"])
 
     def test_no_driver(self):
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "libcuda.so.1"), "w", encoding="utf-8") as file:
-                file.write("no library\n")
-            findings = self.doctor(code=1, LD_LIBRARY_PATH=folder)
+        self.write("libcuda.so.1", "no library\n")
+        findings = self.doctor(code=1, LD_LIBRARY_PATH=self.folder)
         self.assertEqual(self.one(findings, "driver")["level"], "problem")
 
     def test_wrong_options_are_problems(self):
@@ -125,12 +120,11 @@ class Doctor(Case):
             self.assertEqual([each["what"] for each in findings if each["level"] == "warning"], said)
 
     def test_the_environment(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.assertNotIn("MPS", self.doctor(CUDA_MPS_PIPE_DIRECTORY=folder))
-            with open(os.path.join(folder, "control"), "w", encoding="utf-8"):
-                pass
-            findings = self.doctor(CUDA_MPS_PIPE_DIRECTORY=folder, CUDA_INJECTION64_PATH="/x.so",
-                                   CUDA_VISIBLE_DEVICES="1,0")
+        self.assertNotIn("MPS", self.doctor(CUDA_MPS_PIPE_DIRECTORY=self.folder))
+        with open(self.path("control"), "w", encoding="utf-8"):
+            pass
+        findings = self.doctor(CUDA_MPS_PIPE_DIRECTORY=self.folder, CUDA_INJECTION64_PATH="/x.so",
+                               CUDA_VISIBLE_DEVICES="1,0")
         self.assertIn("limit:", self.one(findings, "MPS")["advice"])
         self.assertIn("a tool", self.one(findings, "CUDA_INJECTION64_PATH")["what"])
         self.assertEqual(self.one(findings, "CUDA_VISIBLE_DEVICES")["what"], "shows 1,0")
@@ -184,17 +178,16 @@ class Doctor(Case):
         self.assertNotIn("custash run --summary", linked)
         self.assertEqual(self.door("runtime_custash_shared", "libcudart.so.13"),
                          "the shared CUDA runtime; served through its look-up of the driver")
-        with tempfile.TemporaryDirectory() as folder:
-            silent = os.path.join(folder, "silent")
-            with open(os.path.join(PATHS.programs, "runtime_custash_shared"), "rb") as file:
-                whole = file.read()
-            with open(silent, "wb") as file:  # as one that was linked by custash before it showed dlsym
-                file.write(whole.replace(b"dlsym\0", b"dlsyn\0"))
-            os.chmod(silent, 0o755)
-            findings = self.doctor("--", silent, code=1)
-            (runtime,) = [f[0] for subject, f in findings.items() if os.path.basename(subject) == "libcudart.so.13"]
-            self.assertEqual((runtime["level"], runtime["what"]),
-                             ("problem", "the shared CUDA runtime; not served: its look-ups bypass custash"))
+        silent = self.path("silent")
+        with open(os.path.join(PATHS.programs, "runtime_custash_shared"), "rb") as file:
+            whole = file.read()
+        with open(silent, "wb") as file:  # as one that was linked by custash before it showed dlsym
+            file.write(whole.replace(b"dlsym\0", b"dlsyn\0"))
+        os.chmod(silent, 0o755)
+        findings = self.doctor("--", silent, code=1)
+        (runtime,) = [f[0] for subject, f in findings.items() if os.path.basename(subject) == "libcudart.so.13"]
+        self.assertEqual((runtime["level"], runtime["what"]),
+                         ("problem", "the shared CUDA runtime; not served: its look-ups bypass custash"))
 
     def test_a_process_that_runs(self):
         sim = {"CUSTASH_SIM": "devices=1"}
@@ -243,9 +236,7 @@ class Doctor(Case):
 
         with Actor() as actor:
             actor.ok("alloc 1000")
-            deadline = time.monotonic() + 10  # its service starts with its first memory
-            while not glob.glob(f"/dev/shm/custash.*.{actor.pid}.*") and time.monotonic() < deadline:
-                time.sleep(0.01)
+            within(10, lambda: glob.glob(f"/dev/shm/custash.*.{actor.pid}.*"))  # its service starts with its first memory
             os.kill(actor.pid, signal.SIGSTOP)
             # A custash top elsewhere on this machine may have asked it just before.
             self.assertIn(finding(actor)["what"],
@@ -280,87 +271,78 @@ class Doctor(Case):
             self.assertEqual((twice["level"], "libcuda.so" in twice["subject"]), ("warning", True))
 
     def test_a_script_stands_for_its_interpreter(self):
-        with tempfile.TemporaryDirectory() as folder:
-            script = os.path.join(folder, "script")
-            with open(script, "w", encoding="utf-8") as file:
-                file.write("#!/usr/bin/env -S doors_linked\n")
-            os.chmod(script, 0o755)
-            path = PATHS.programs + ":" + os.environ["PATH"]
-            findings = self.doctor("--", script, PATH=path)
-            self.assertIn("a script, run by", self.one(findings, script)["what"])
-            linked = findings[os.path.join(PATHS.programs, "doors_linked")]
-            self.assertIn("linked with the driver", linked[0]["what"])
+        script = self.path("script")
+        self.write(script, "#!/usr/bin/env -S doors_linked\n")
+        os.chmod(script, 0o755)
+        path = PATHS.programs + ":" + os.environ["PATH"]
+        findings = self.doctor("--", script, PATH=path)
+        self.assertIn("a script, run by", self.one(findings, script)["what"])
+        linked = findings[os.path.join(PATHS.programs, "doors_linked")]
+        self.assertIn("linked with the driver", linked[0]["what"])
 
     def test_a_shim_chooses_what_it_starts(self):
-        with tempfile.TemporaryDirectory() as folder:
-            shim = os.path.join(folder, "python3")
-            with open(shim, "w", encoding="utf-8") as file:
-                file.write('#!/usr/bin/env bash\nexec pyenv exec "${0##*/}" "$@"\n')
-            os.chmod(shim, 0o755)
-            link = os.path.join(folder, "python3.11")
-            os.symlink("/usr/bin/env", link)
-            for path, what in ((shim, "a shell script, run by .*bash: it starts another program"), (link, "a link to /usr/bin/env, which")):
-                finding = self.one(self.doctor("--", path), path)
-                self.assertRegex(finding["what"], what)
-                self.assertIn(f"\"$({path} -c 'import sys; print(sys.executable)')\"", finding["advice"])
-            text = os.path.join(folder, "text")
-            shutil.copy(shim, text)
-            finding = self.one(self.doctor("--", text), text)
-            self.assertEqual(finding["advice"], "Name the program that it starts; custash run serves that one, too.")
+        shim = self.path("python3")
+        self.write(shim, '#!/usr/bin/env bash\nexec pyenv exec "${0##*/}" "$@"\n')
+        os.chmod(shim, 0o755)
+        link = self.path("python3.11")
+        os.symlink("/usr/bin/env", link)
+        for path, what in ((shim, "a shell script, run by .*bash: it starts another program"), (link, "a link to /usr/bin/env, which")):
+            finding = self.one(self.doctor("--", path), path)
+            self.assertRegex(finding["what"], what)
+            self.assertIn(f"\"$({path} -c 'import sys; print(sys.executable)')\"", finding["advice"])
+        text = self.path("text")
+        shutil.copy(shim, text)
+        finding = self.one(self.doctor("--", text), text)
+        self.assertEqual(finding["advice"], "Name the program that it starts; custash run serves that one, too.")
 
     def test_programs_that_cannot_be_served(self):
-        with tempfile.TemporaryDirectory() as folder:
-            source, static = os.path.join(folder, "a.c"), os.path.join(folder, "a")
-            with open(source, "w", encoding="utf-8") as file:
-                file.write("int main(void) { return 0; }\n")
-            subprocess.run(["cc", "-static", "-o", static, source], check=True)
-            findings = self.doctor("--", static, code=1)
-            self.assertIn("linked statically", self.one(findings, static)["what"])
-            damaged = os.path.join(folder, "damaged")
-            with open(os.path.join(PATHS.programs, "doors"), "rb") as file:
-                whole = file.read()
-            for length in range(0, 4096, 37):
-                with open(damaged, "wb") as file:
-                    file.write(whole[:length])
-                os.chmod(damaged, 0o755)
-                done = custash("doctor", "--lib", PATHS.library, "--", damaged)
-                self.assertIn(done.returncode, (0, 1), (length, done.stderr))
-            if ctypes.util.find_library("cuda"):
-                return  # a machine with a driver: it is found
-            lacking = os.path.join(folder, "doors_linked")
-            shutil.copy(os.path.join(PATHS.programs, "doors_linked"), lacking)
-            said = [f["what"] for f in self.doctor("--", lacking, code=1, LD_LIBRARY_PATH=folder)[lacking]]
-            self.assertIn("needs libcuda.so.1, which is not found", said)
+        source, static = self.path("a.c"), self.path("a")
+        self.write(source, "int main(void) { return 0; }\n")
+        subprocess.run(["cc", "-static", "-o", static, source], check=True)
+        findings = self.doctor("--", static, code=1)
+        self.assertIn("linked statically", self.one(findings, static)["what"])
+        damaged = self.path("damaged")
+        with open(os.path.join(PATHS.programs, "doors"), "rb") as file:
+            whole = file.read()
+        for length in range(0, 4096, 37):
+            with open(damaged, "wb") as file:
+                file.write(whole[:length])
+            os.chmod(damaged, 0o755)
+            done = custash("doctor", "--lib", PATHS.library, "--", damaged)
+            self.assertIn(done.returncode, (0, 1), (length, done.stderr))
+        if ctypes.util.find_library("cuda"):
+            return  # a machine with a driver: it is found
+        lacking = self.path("doors_linked")
+        shutil.copy(os.path.join(PATHS.programs, "doors_linked"), lacking)
+        said = [f["what"] for f in self.doctor("--", lacking, code=1, LD_LIBRARY_PATH=self.folder)[lacking]]
+        self.assertIn("needs libcuda.so.1, which is not found", said)
 
     def test_names_that_are_no_utf8_or_steer_the_terminal(self):
         for name, shown in ((b"a\xff", "a\\xff"), (b"a\x1b[31m", "a\\x1b[31m")):
-            with tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(os.fsencode(folder), name)
-                command = [PATHS.command, "doctor", "--lib", PATHS.library, "--json", "--"]
-                shutil.copy(os.path.join(PATHS.programs, "doors"), path)
-                env = environment(preload=False)
-                done = subprocess.run([*command, path], env=env, capture_output=True, timeout=60, check=False)
-                self.assertIn(os.path.basename(folder), str(json.loads(done.stdout.decode())))  # it is UTF-8
-                done = subprocess.run([*command[:4], "--", path], env=env, capture_output=True, timeout=60, check=False)
-                self.assertIn(f"{shown}: ", done.stdout.decode())
-                done = subprocess.run([*command[:4], "--", name], env=env, capture_output=True, timeout=60, check=False)
-                self.assertEqual(done.stderr.decode(), f"custash: {shown}: not found on PATH\n")
-                done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, "--", name], env=env, capture_output=True, timeout=60,
-                                      check=False)
-                self.assertEqual(done.stderr.decode(), f"custash: {shown}: not found on PATH\n")
+            path = os.path.join(os.fsencode(self.folder), name)
+            command = [PATHS.command, "doctor", "--lib", PATHS.library, "--json", "--"]
+            shutil.copy(os.path.join(PATHS.programs, "doors"), path)
+            env = environment(preload=False)
+            done = subprocess.run([*command, path], env=env, capture_output=True, timeout=60, check=False)
+            self.assertIn(os.path.basename(self.folder), str(json.loads(done.stdout.decode())))  # it is UTF-8
+            done = subprocess.run([*command[:4], "--", path], env=env, capture_output=True, timeout=60, check=False)
+            self.assertIn(f"{shown}: ", done.stdout.decode())
+            done = subprocess.run([*command[:4], "--", name], env=env, capture_output=True, timeout=60, check=False)
+            self.assertEqual(done.stderr.decode(), f"custash: {shown}: not found on PATH\n")
+            done = subprocess.run([PATHS.command, "run", "--lib", PATHS.library, "--", name], env=env, capture_output=True, timeout=60,
+                                  check=False)
+            self.assertEqual(done.stderr.decode(), f"custash: {shown}: not found on PATH\n")
 
     def test_a_program_that_is_not_there(self):
         self.doctor("--", "no-such-program", code=127, err="custash: no-such-program: not found on PATH\n")
-        with tempfile.TemporaryDirectory() as folder:
-            text, script, gone = (os.path.join(folder, name) for name in ("text", "script", "gone"))
-            for path, line in ((text, "no program"), (script, f"#!{gone}")):
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(line + "\n")
-            os.chmod(script, 0o755)
-            for path, code, why in ((gone, 127, "No such file or directory"), (folder, 126, "Is a directory"),
-                                    (text, 126, "Permission denied"),
-                                    (script, 127, f"its interpreter {gone}: No such file or directory")):
-                self.doctor("--", path, code=code, err=f"custash: {path}: {why}\n")
+        text, script, gone = (self.path(name) for name in ("text", "script", "gone"))
+        for path, line in ((text, "no program"), (script, f"#!{gone}")):
+            self.write(path, line + "\n")
+        os.chmod(script, 0o755)
+        for path, code, why in ((gone, 127, "No such file or directory"), (self.folder, 126, "Is a directory"),
+                                (text, 126, "Permission denied"),
+                                (script, 127, f"its interpreter {gone}: No such file or directory")):
+            self.doctor("--", path, code=code, err=f"custash: {path}: {why}\n")
 
     def test_a_process_and_a_program_at_once_are_refused(self):
         self.doctor("--pid", "3", "--", "true", code=125,
@@ -375,8 +357,7 @@ class Doctor(Case):
             self.assertIn(f"{path} (not a libcustash.so)", done.stderr)
 
     def test_a_library_alone(self):
-        with tempfile.TemporaryDirectory() as folder:
-            finding = self.one(self.doctor(library=shutil.copy(PATHS.library, folder)), "libcustash-check.so")
+        finding = self.one(self.doctor(library=shutil.copy(PATHS.library, self.folder)), "libcustash-check.so")
         self.assertEqual((finding["level"], finding["what"]), ("warning", "not found beside libcustash.so"))
 
     def test_colours_are_for_terminals(self):

@@ -9,7 +9,7 @@ import time
 import unittest
 
 import program as shared
-from program import PATHS, InFolder, environment
+from program import PATHS, InFolder, environment, read
 
 # Whoever runs the tests may ignore some of them (nohup), and children would inherit that.
 for usual in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
@@ -213,11 +213,9 @@ class Endings(InFolder):
         give_up = time.monotonic() + 60
         state = ""
         while state != "T" and time.monotonic() < give_up:
-            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
-                children = file.read().split()
+            children = read(f"/proc/{process.pid}/task/{process.pid}/children").split()
             for child in children:  # one of them watches signals
-                with open(f"/proc/{child}/stat", encoding="ascii") as file:
-                    text = file.read()
+                text = read(f"/proc/{child}/stat")
                 state = text.rsplit(")", 1)[1].split()[0] if "(endings)" in text else state
         self.assertEqual(state, "T")
         time.sleep(0.5)

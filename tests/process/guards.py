@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 """What a program with guarded blocks says of wrong uses of memory (docs/checking.md). Faults of kernels: tests/gpu/museum.py."""
-import json
 import os
 import pathlib
 import re
@@ -9,7 +8,7 @@ import tempfile
 
 import actor
 import program
-from program import Case
+from program import Case, load, read
 
 SIZE = 1000
 # Each block is freed twice.
@@ -39,8 +38,7 @@ class Guards(Case):
                 self.assertEqual(process.quit(), 0)
             if not os.path.exists(path):
                 return []
-            with open(path, encoding="utf-8") as file:
-                return re.findall("event=guard_overwritten address=0x[0-9a-f]+ (.*)", file.read())
+            return re.findall("event=guard_overwritten address=0x[0-9a-f]+ (.*)", read(path))
 
     def test_a_write_past_the_end_is_logged(self):
         self.assertEqual(self.log([0, 3], "guard:all"), [f"bytes={SIZE} byte=1 past its end"])
@@ -70,8 +68,7 @@ class Guards(Case):
             if to is not None:
                 self.assertFalse(os.path.exists(path))
                 return None, text, codes
-            with open(path, encoding="utf-8") as file:
-                return json.load(file)["findings"], text, codes
+            return load(path)["findings"], text, codes
 
     def found(self, steps, conf="guard:all"):
         findings, _, _ = self.report(steps, conf)
@@ -87,8 +84,7 @@ class Guards(Case):
             path = os.path.join(folder, "found.json")
             done = program.run(sys.executable, "-c", BY_HAND, CUSTASH_CONF=f"guard:all,guard_report:{path}")
             self.assertEqual((done.returncode, done.stdout), (0, "0 0 1\n" * 2))
-            with open(path, encoding="utf-8") as file:
-                kinds = [finding["suspects"][0]["kind"] for finding in json.load(file)["findings"]]
+            kinds = [finding["suspects"][0]["kind"] for finding in load(path)["findings"]]
         self.assertEqual(kinds, ["second_free"] * 2)
 
     def test_memsets_outside_are_reported_at_the_call_and_once(self):

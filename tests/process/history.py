@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import program as shared
-from program import PATHS, InFolder, environment, run
+from program import PATHS, InFolder, environment, read, run
 from report_data import data_of
 
 MIB = 1 << 20
@@ -328,12 +328,10 @@ class History(InFolder):
         self.assertEqual(sorted(os.listdir(self.folder)), ["x.html", "y.html.json"])
 
     def environment_of_child(self, launcher):
-        with open(f"/proc/{launcher}/task/{launcher}/children", encoding="ascii") as file:
-            children = file.read().split()
+        children = read(f"/proc/{launcher}/task/{launcher}/children").split()
         program = os.path.realpath(os.path.join(PATHS.programs, "history"))
         child, = [each for each in children if os.path.realpath(f"/proc/{each}/exe") == program]
-        with open(f"/proc/{child}/environ", encoding="utf-8") as file:
-            return file.read().replace("\0", "\n")
+        return read(f"/proc/{child}/environ").replace("\0", "\n")
 
     def test_files_that_cannot_be_written(self):
         said = self.succeed("history", "errors", "/proc/none/x.html", CUSTASH_SIM="devices=1")

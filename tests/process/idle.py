@@ -6,15 +6,14 @@ import time
 
 import program
 from actor import Actors, ask, connect, machine, services
-from program import within
+from program import read, within
 
 MIB = 1 << 20
 GIB = 1 << 30
 
 
 def resident(pid):
-    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return int(read(f"/proc/{pid}/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def wake_ups(pid):

@@ -59,26 +59,22 @@ class Anywhere:
         a.ok("alloc 200")  # what comes next does not begin where the driver's memory does
         for value, size in enumerate(SIZES, 1):
             block = a.ok(f"alloc {size}")[0]
-            a.ok(f"fill {block} {value}")
-            a.ok("sync")
-            opened = b.ok(f"open {a.ok(f'export {block}')[0]} {size}")[0]
-            self.assertEqual(b.ok(f"check {opened} {value}"), ["0"], size)
-            b.ok(f"fill {opened} {value + 100}")
-            b.ok("sync")
-            self.assertEqual(a.ok(f"check {block} {value + 100}"), ["0"], size)
+            a.fill(block, value)
+            opened = b.opens(a, block, size)
+            self.assertTrue(b.holds(opened, value), size)
+            b.fill(opened, value + 100)
+            self.assertTrue(a.holds(block, value + 100), size)
             b.ok(f"close {opened}")
 
     def test_a_handle_opened_twice_is_one_address_until_closed_twice(self):
         a, b = self.actor(), self.actor()
-        a.ok(f"alloc {5 * MIB}")
-        a.ok("fill 0 9")
-        a.ok("sync")
+        a.filled(5 * MIB, 9)
         handle = a.ok("export 0")[0]
         self.assertEqual(a.ok("export 0")[0], handle)
         first, second = (b.ok(f"open {handle} {5 * MIB}") for _ in range(2))
         self.assertEqual(first[1], second[1])
         b.ok(f"close {first[0]}")
-        self.assertEqual(b.ok(f"check {first[0]} 9"), ["0"])
+        self.assertTrue(b.holds(first[0], 9))
         b.ok(f"close {first[0]}")
         self.assertEqual(b.code(f"close {first[0]}"), INVALID_VALUE)
 
@@ -90,7 +86,7 @@ class Anywhere:
     def test_what_is_opened_looks_like_an_allocation(self):
         a, b = self.actor(), self.actor()
         a.ok("alloc 4194304")
-        opened = b.ok(f"open {a.ok('export 0')[0]} 4194304")[0]
+        opened = b.opens(a, 0, 4194304)
         self.assertEqual(b.ok(f"range {opened} 1000"), ["0", "4194304"])
         self.assertEqual(b.code(f"free {opened}"), INVALID_VALUE)
         b.ok(f"close {opened}")
@@ -107,11 +103,9 @@ class Anywhere:
         a, b = self.actor(), self.actor()
         if b.code("device 1"):
             self.skipTest("one device")
-        a.ok(f"alloc {5 * MIB}")
-        a.ok("fill 0 3")
-        a.ok("sync")
-        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
-        self.assertEqual(b.ok(f"check {opened} 3"), ["0"])
+        a.filled(5 * MIB, 3)
+        opened = b.opens(a, 0, 5 * MIB)
+        self.assertTrue(b.holds(opened, 3))
         b.ok(f"close {opened}")
 
     def test_the_importer_need_not_see_the_device(self):
@@ -120,14 +114,11 @@ class Anywhere:
             self.skipTest("one device")
         b = self.actor(CUDA_VISIBLE_DEVICES="1")
         a.ok("device 0")
-        a.ok(f"alloc {5 * MIB}")
-        a.ok("fill 0 3")
-        a.ok("sync")
-        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
-        self.assertEqual(b.ok(f"check {opened} 3"), ["0"])
-        b.ok(f"fill {opened} 4")
-        b.ok("sync")
-        self.assertEqual(a.ok("check 0 4"), ["0"])
+        a.filled(5 * MIB, 3)
+        opened = b.opens(a, 0, 5 * MIB)
+        self.assertTrue(b.holds(opened, 3))
+        b.fill(opened, 4)
+        self.assertTrue(a.holds(0, 4))
         b.ok(f"close {opened}")
 
     def test_a_dma_buf_may_lie_in_several_allocations(self):
@@ -153,8 +144,8 @@ class Served(Anywhere):
             a.ok(f"fill {value} {value}")
         a.ok("sync")
         for value in range(20):
-            opened = b.ok(f"open {a.ok(f'export {value}')[0]} 700")[0]
-            self.assertEqual(b.ok(f"check {opened} {value}"), ["0"])
+            opened = b.opens(a, value, 700)
+            self.assertTrue(b.holds(opened, value))
 
     def test_an_address_inside_a_block_stands_for_the_block(self):
         a = self.actor()
@@ -167,9 +158,8 @@ class Served(Anywhere):
             block = a.ok(f"alloc {LARGE}")
             if beside:
                 a.ok(f"alloc {BESIDE}")
-            a.ok(f"fill {block[0]} 7")
-            a.ok("sync")
-            opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {LARGE}")[0]
+            a.fill(block[0], 7)
+            opened = b.opens(a, block[0], LARGE)
             a.ok(f"free {block[0]}")
             self.assertEqual(a.code(f"free {block[0]}"), INVALID_VALUE)
             for size in (LARGE, LARGE, 2 * MIB, 2 * MIB):
@@ -177,13 +167,13 @@ class Served(Anywhere):
                 a.ok(f"fill {other[0]} 8")
             a.ok("sync")
             a.ok("empty")
-            self.assertEqual(b.ok(f"check {opened} 7"), ["0"], beside)
+            self.assertTrue(b.holds(opened, 7), beside)
             b.ok(f"close {opened}")
 
     def test_a_page_with_neighbours_serves_again_once_the_block_is_closed(self):
         a, b = self.actor(), self.actor()
         block = self.block_with_neighbour(a)
-        opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {LARGE}")[0]
+        opened = b.opens(a, block[0], LARGE)
         a.ok(f"free {block[0]}")
         self.assertFalse(self.is_back(a, block))
         b.ok(f"close {opened}")
@@ -196,14 +186,13 @@ class Served(Anywhere):
         cache = {}
         for turn in range(600):
             number, at = a.ok(f"alloc {4 * MIB}")
-            a.ok(f"fill {number} {turn % 250}")
-            a.ok("sync")
+            a.fill(number, turn % 250)
             handle = a.ok(f"export {number}")[0]
             if at in cache and cache[at][0] != handle:
                 b.ok(f"close {cache.pop(at)[1]}")
             if at not in cache:
                 cache[at] = (handle, b.ok(f"open {handle} {4 * MIB}")[0])
-            self.assertEqual(b.ok(f"check {cache[at][1]} {turn % 250}"), ["0"], turn)
+            self.assertTrue(b.holds(cache[at][1], turn % 250), turn)
             a.ok(f"free {number}")
         if "vmm" in self.conf:
             self.assertLess(len(cache), 4)
@@ -219,13 +208,11 @@ class Served(Anywhere):
         if "vmm" not in self.conf:
             self.skipTest("CUDA does not promise it of plain memory")
         a, b = self.actor(), self.actor()
-        a.ok(f"alloc {5 * MIB}")
-        a.ok("fill 0 5")
-        a.ok("sync")
-        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        a.filled(5 * MIB, 5)
+        opened = b.opens(a, 0, 5 * MIB)
         a.process.kill()
         a.process.wait()
-        self.assertEqual(b.ok(f"check {opened} 5"), ["0"])
+        self.assertTrue(b.holds(opened, 5))
         b.ok(f"close {opened}")
 
     def test_stale_handles_are_refused(self):
@@ -265,11 +252,9 @@ class Served(Anywhere):
 
     def test_a_bare_process_s_handle_is_opened_as_before(self):
         a, b = self.actor(preload=False), self.actor()
-        a.ok(f"alloc {5 * MIB}")
-        a.ok("fill 0 4")
-        a.ok("sync")
-        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
-        self.assertEqual(b.ok(f"check {opened} 4"), ["0"])
+        a.filled(5 * MIB, 4)
+        opened = b.opens(a, 0, 5 * MIB)
+        self.assertTrue(b.holds(opened, 4))
         b.ok(f"close {opened}")
 
     def test_ends_of_contexts_close_what_is_open(self):
@@ -292,10 +277,10 @@ class Served(Anywhere):
         b.ok("device 0")
         a.ok("fill 1 6")
         a.ok("sync")
-        opened = b.ok(f"open {a.ok('export 1')[0]} {5 * MIB}")[0]
+        opened = b.opens(a, 1, 5 * MIB)
         a.ok("reset 0")
         if "vmm" in self.conf:
-            self.assertEqual(b.ok(f"check {opened} 6"), ["0"])
+            self.assertTrue(b.holds(opened, 6))
         b.ok(f"close {opened}")
         a.ok("device 0")
         a.ok("alloc 1000")
@@ -310,7 +295,7 @@ class Served(Anywhere):
         a, b = self.actor(), self.actor()
         theirs = self.sockets_of_the_driver()
         block = self.block_with_neighbour(a)
-        opened = b.ok(f"open {a.ok(f'export {block[0]}')[0]} {LARGE}")[0]
+        opened = b.opens(a, block[0], LARGE)
         self.assertEqual((a.number("fork"), b.number("fork")), (theirs, theirs))
         a.ok(f"free {block[0]}")
         b.ok(f"close {opened}")
@@ -320,7 +305,7 @@ class Served(Anywhere):
         before = a.number("threads"), b.number("threads")
         a.ok(f"alloc {5 * MIB}")
         self.assertEqual(a.number("threads"), before[0])
-        opened = b.ok(f"open {a.ok('export 0')[0]} {5 * MIB}")[0]
+        opened = b.opens(a, 0, 5 * MIB)
         self.assertEqual((a.number("threads"), b.number("threads")), (before[0] + 1, before[1]))
         b.ok(f"close {opened}")
         self.assertEqual(b.number("sockets"), self.sockets_of_the_driver())  # nor a connection that nobody needs
@@ -405,7 +390,7 @@ class Served(Anywhere):
     def test_either_side_may_close_its_descriptors(self):
         a, b = self.actor(), self.actor()
         block = self.block_with_neighbour(a)
-        first = b.ok(f"open {a.ok('export 0')[0]} {LARGE}")[0]
+        first = b.opens(a, 0, LARGE)
         for closes in (a, b):
             closes.ok("close_from 100")
             handle = a.ok("export 1")[0]

@@ -4,7 +4,7 @@ import os
 import tempfile
 
 import program
-from program import Case, notes, run, said
+from program import Case, notes, read, run, said
 
 
 class Life(Case):
@@ -72,8 +72,7 @@ class Options(Case):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "log")
             self.assertEqual(run("life", "exit", CUSTASH_CONF=f"log:info,log_file:{path}").stderr, "")
-            with open(path, encoding="utf-8") as file:
-                self.assertIn("event=started", file.read())
+            self.assertIn("event=started", read(path))
         done = run("life", "exit", CUSTASH_CONF="log:error,log_file:/proc/none/log")
         self.assertEqual(done.returncode, 0)
         self.assertEqual(done.stderr, "custash: log_file:/proc/none/log: No such file or directory; no log is kept\n")

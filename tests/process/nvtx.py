@@ -7,7 +7,7 @@ import time
 
 import actor
 import program
-from program import PATHS, Case
+from program import PATHS, Case, read
 
 MIB = 1 << 20
 
@@ -26,8 +26,7 @@ class Nvtx(Case):
                 self.assertEqual(process.quit(), 0)
             if not os.path.exists(notes):
                 return []
-            with open(notes, encoding="utf-8") as file:
-                return file.read().splitlines()
+            return read(notes).splitlines()
 
     def test_calls_are_ranges_and_those_of_the_driver_lie_inside(self):
         notes = [each for each in self.seen([f"alloc {64 * MIB}", "free LAST"]) if each.split()[0] in ("push", "pop", "domain")]

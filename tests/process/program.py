@@ -97,6 +97,15 @@ def notes(output):
     return [line.split()[1:] for line in output.splitlines() if line.startswith("#")]
 
 
+def read(path):
+    """A file's text."""
+    return pathlib.Path(path).read_text(encoding="utf-8")
+
+
+def load(path):
+    return json.loads(read(path))
+
+
 def lines_marked(source):
     """{name: line} of the lines that end in `// @name`."""
     with open(source, encoding="utf-8") as file:
@@ -136,7 +145,7 @@ class Files(Case):
         return os.path.join(self.folder, name)
 
     def read(self, name):
-        return pathlib.Path(self.path(name)).read_text(encoding="utf-8")
+        return read(self.path(name))
 
     def read_bytes(self, name):
         return pathlib.Path(self.path(name)).read_bytes()

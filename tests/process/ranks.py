@@ -5,7 +5,7 @@ import re
 import socket
 
 import program
-from program import PATHS, InFolder
+from program import PATHS, InFolder, read
 
 LINES = r"device 0\nalloc 100000\nquit\n"
 
@@ -33,8 +33,7 @@ class Names(InFolder):
         host = socket.gethostname()
         self.assertEqual(self.files(), [f"{rank}-of-{host}.trace" for rank in range(3)])
         for name in self.files():
-            with open(os.path.join(self.folder, name), encoding="ascii") as file:
-                self.assertTrue(file.read().startswith("# custash trace 1\n"))
+            self.assertTrue(read(os.path.join(self.folder, name)).startswith("# custash trace 1\n"))
         self.launch("--record", "p%p.trace.xz")
         packed = [name for name in self.files() if name.startswith("p")]
         self.assertEqual(len(packed), 3)

@@ -17,7 +17,7 @@ import unittest
 
 import browser
 import program as shared
-from program import PATHS, InOneFolder, environment
+from program import PATHS, InOneFolder, environment, load
 from report_data import data_of
 
 MIB = 1 << 20
@@ -80,8 +80,7 @@ class Report(InOneFolder):
         return done.stdout
 
     def test_the_schema_holds(self):
-        with open(PATHS.schema, encoding="utf-8") as file:
-            schema = json.load(file)
+        schema = load(PATHS.schema)
         snapshot = self.load("s.json")
         self.assertEqual(problems_of(schema, snapshot, schema)[:5], [])
         for pointer, value in (("format", "x"), ("pid", "7"), ("extra", 1), ("frames", [{}]), ("stacks", [[-1]])):

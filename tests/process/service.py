@@ -11,7 +11,7 @@ import time
 import program
 from actor import (BAD_ARGUMENTS, DONE, REFUSED, UNKNOWN_VERB, Actor, answer, ask, connect, open_files, packet, processor_seconds,
                    services)
-from program import PATHS, Case
+from program import PATHS, Case, read
 
 MIB = 1 << 20
 WITHOUT_MEMORY = """
@@ -84,8 +84,7 @@ class WhenItIsThere(Case):
                 for request in ("trim all", "stat", "sleep -1 0", "wake", "deep_trim -1 0", "snapshot json", "leaks", "history 10 4"):
                     self.assertEqual(ask(link, request), (REFUSED, "it has the option control:false"))
                 self.assertEqual(ask(link, "ping")[0], DONE)
-            with open(f"/proc/{actor.pid}/maps", encoding="utf-8") as file:
-                self.assertNotIn("libcustash-check", file.read())
+            self.assertNotIn("libcustash-check", read(f"/proc/{actor.pid}/maps"))
 
     def test_on_plain_driver_memory_too(self):
         with Actor(CUSTASH_CONF="backing:driver") as actor:

@@ -10,7 +10,7 @@ import time
 
 import program
 from actor import DONE, Actor, Actors, ask, connect, machine, open_files, services
-from program import PATHS, custash, processes, within
+from program import PATHS, custash, processes, read, within
 
 MIB = 1 << 20
 OUT_OF_MEMORY = 2
@@ -143,8 +143,7 @@ class Sleep(Actors):
 
     @staticmethod
     def state_of(actor):
-        with open(f"/proc/{actor.pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0]
+        return read(f"/proc/{actor.pid}/stat").rpartition(")")[2].split()[0]
 
     def answer_at_once(self, actor, verb):
         (name,) = services(actor.pid)
@@ -428,8 +427,8 @@ class Sleep(Actors):
                 if own:
                     first.ok(f"over {number} /dev/zero")
                 first.ok("fork")
-                with open(f"/proc/{first.pid}/task/{first.pid}/children", encoding="ascii") as children:
-                    place = f"/proc/{children.read().strip()}/fd/{number}"
+                child = read(f"/proc/{first.pid}/task/{first.pid}/children").strip()
+                place = f"/proc/{child}/fd/{number}"
                 self.assertEqual(os.path.lexists(place) and os.readlink(place), "/dev/zero" if own else False)
                 first.ok("reap")
             self.assertEqual(first.ok("mixed 0 7"), ["0"])
