@@ -13,7 +13,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -188,15 +187,6 @@ void examine_system(Findings* findings) {
          what + ": new pinned memory has pages of 4 KiB, which take longer to pin",
          "Set transparent_hugepage/shmem_enabled to advise, or use Linux 6.1."});
   }
-  rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return;
-  findings->push_back(
-      {Level::Ok,
-       "locked memory",
-       limit.rlim_cur == RLIM_INFINITY
-           ? "unlimited"
-           : "at most " + std::to_string(limit.rlim_cur >> 10U) + " KiB a process (ulimit -l)",
-       ""});
 }
 
 }  // namespace custash::doctor
