@@ -2,15 +2,7 @@
 // Numbers and names of the driver entries, from entry_points.def.
 #pragma once
 
-// cuda.h without its renaming macros, which differ in each toolkit: the simulator defines every
-// exported form by its own name (set by meson.build too, for files that include cuda.h before).
-#ifndef __CUDA_API_VERSION_INTERNAL
-#define __CUDA_API_VERSION_INTERNAL  // NOLINT: cuda.h's name
-#endif
-#include <cuda.h>
-#ifdef cuMemAlloc
-#error "cuda.h was included before, with its renaming macros"
-#endif
+#include "tests/sim/no_renames.hpp"
 
 #include <cstdint>
 

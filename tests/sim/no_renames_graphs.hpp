@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The part of no_renames.hpp that is about graphs.
+#pragma once
+
+#include <cuda.h>
+
+#undef cuGraphAddChildGraphNode
+#undef cuGraphAddDependencies
+#undef cuGraphAddEmptyNode
+#undef cuGraphAddEventRecordNode
+#undef cuGraphAddEventWaitNode
+#undef cuGraphAddHostNode
+#undef cuGraphAddKernelNode
+#undef cuGraphAddMemcpyNode
+#undef cuGraphAddMemsetNode
+#undef cuGraphAddNode
+#undef cuGraphChildGraphNodeGetGraph
+#undef cuGraphClone
+#undef cuGraphCreate
+#undef cuGraphDestroy
+#undef cuGraphDestroyNode
+#undef cuGraphEventRecordNodeSetEvent
+#undef cuGraphEventWaitNodeSetEvent
+#undef cuGraphExecChildGraphNodeSetParams
+#undef cuGraphExecDestroy
+#undef cuGraphExecEventRecordNodeSetEvent
+#undef cuGraphExecEventWaitNodeSetEvent
+#undef cuGraphExecHostNodeSetParams
+#undef cuGraphExecKernelNodeSetParams
+#undef cuGraphExecMemcpyNodeSetParams
+#undef cuGraphExecMemsetNodeSetParams
+#undef cuGraphExecNodeSetParams
+#undef cuGraphExecUpdate
+#undef cuGraphGetEdges
+#undef cuGraphGetNodes
+#undef cuGraphGetRootNodes
+#undef cuGraphHostNodeSetParams
+#undef cuGraphInstantiate
+#undef cuGraphInstantiateWithFlags
+#undef cuGraphInstantiateWithParams
+#undef cuGraphKernelNodeGetAttribute
+#undef cuGraphKernelNodeGetParams
+#undef cuGraphKernelNodeSetAttribute
+#undef cuGraphKernelNodeSetParams
+#undef cuGraphLaunch
+#undef cuGraphMemcpyNodeGetParams
+#undef cuGraphMemcpyNodeSetParams
+#undef cuGraphMemsetNodeGetParams
+#undef cuGraphMemsetNodeSetParams
+#undef cuGraphNodeFindInClone
+#undef cuGraphNodeGetDependencies
+#undef cuGraphNodeGetDependentNodes
+#undef cuGraphNodeGetType
+#undef cuGraphNodeSetEnabled
+#undef cuGraphNodeSetParams
+#undef cuGraphRemoveDependencies
+#undef cuGraphUpload
