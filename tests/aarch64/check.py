@@ -14,7 +14,7 @@ import sys
 
 from lacking import ROOT, skip_where_something_lacks
 
-PROCESSES = {"process_" + name for name in ("api", "counters", "entry", "forwards", "lookups", "runtime", "scopes", "turns")}
+PROCESSES = {"process_" + name for name in ("api", "counters", "entry", "forwards", "lookups", "runtime", "scopes")}
 UNITS = {f"tests/unit/{name}" for name in ("unit_core", "pinned/unit_pinned", "host_ranges", "find_object")}
 # Beyond what tests/process/emulated.py and tests/conformance/meson.build name.
 LEFT_OUT = {

@@ -74,7 +74,7 @@ class Checkers(Case):
 
     def test_without_caching_all_is_as_bare(self):
         self.assert_passed_through(CUSTASH_CONF="caching:never")
-        for name in ("pinned_shared", "turns", "doors"):
+        for name in ("pinned_shared", "doors"):
             arguments = ["open"] if name == "doors" else []
             self.same_as_bare(name, *arguments, CUSTASH_CONF="caching:never")
 
