@@ -17,8 +17,9 @@ namespace {
 
 // Blocks with known contents, on the device and here.
 struct Blocks {
-  explicit Blocks(Bytes device = 2_GiB, const Config& config = Bed::vmm())
-      : bed(with_bytes(device), config),
+  explicit Blocks(Bytes device = 2_GiB, const Config& options = Bed::vmm())
+      : config(options),
+        bed(with_bytes(device), config),
         store(bed.sim.driver(), config),
         sleep(*bed.allocator) {}
 
@@ -76,6 +77,7 @@ struct Blocks {
     return answer.sums;
   }
 
+  Config config;  // the store refers to it
   Bed bed;
   SleepStore store;  // for set_store()
   Sleep sleep;
