@@ -2,7 +2,7 @@
 // fault, fault_pinned [SCENARIO-NUMBER]: every scenario in every setup, with each driver call
 // that the core, or the cache of pinned memory, makes failing in turn, once or from there on,
 // with two codes. After it: nothing is wrong in its own eyes, every block can be freed, the
-// scenario works, and everything can be given back to the driver. One child process a scenario
+// scenario works, and everything can be released to the driver. One child process a scenario
 // and setup. Ends with "fault: N runs over M scenarios, F failed".
 #include "allocator/base/mutex.hpp"
 #include "tests/fault/pinned_sleep.hpp"

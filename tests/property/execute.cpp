@@ -49,7 +49,7 @@ Outcome execute(const Program& program, const Setup& setup) {
   const std::unique_ptr<WorldBase> world = world_of(program, setup, detector);
   sim::set_entry_check(Baton::on_entry);
   Baton(program, *world, detector, out).run();
-  // What is told first is what is wrong first: a race before what it may have led to.
+  // The first failure is the one that is reported, so races come before what they may lead to.
   const auto check_races = [&] {
     // Where an allocation failed, what should have ordered the program may be missing with it.
     const bool wrong =
