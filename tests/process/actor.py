@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -14,6 +15,7 @@ import program
 HEADER = struct.Struct("<IHhII")
 MAGIC = 0x68737563
 DONE, UNKNOWN_VERB, BAD_ARGUMENTS, NOT_NOW, REFUSED = range(5)
+CRASHES = [-number for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)]
 MACHINES = tempfile.TemporaryDirectory(prefix="custash-machines-")
 
 
@@ -33,9 +35,11 @@ class Actor:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait()
+        code = self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+        if code in CRASHES:
+            raise AssertionError(f"the actor has crashed: {code}")
 
     def hear(self):
         line = self.process.stdout.readline()

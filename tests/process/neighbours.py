@@ -13,7 +13,9 @@ MIB = 1 << 20
 OUT_OF_MEMORY = 2
 FIRST, SECOND = 70 * MIB, 80 * MIB  # together more than the device has
 
-# Takes names of services of this user; as another user it also listens there, since the kernel tells who listens.
+# Takes names of services of this user, of processes that no kernel has (4194304 is its limit): a test that looks for a
+# process's service by its number must not find these. As another user it also listens there, since the kernel tells who
+# listens.
 SQUATS = """
 import os, socket, sys
 user, first, count = map(int, sys.argv[1:])
@@ -21,7 +23,7 @@ if user == 0:
     os.setresuid(65534, 65534, 65534)
 names = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count)]
 for number, name in enumerate(names, first):
-    name.bind("\\0custash/%d/%d/%016x" % (user, number + 1, number))
+    name.bind("\\0custash/%d/%d/%016x" % (user, (1 << 22) + number, number))
     if os.getuid() != user:
         name.listen(8)
 print("taken", flush=True)
