@@ -37,8 +37,7 @@ constexpr Bytes kSizes[] = {512, 64_KiB, 1_MiB, 3_MiB, 100_MiB};
 
 }  // namespace
 
-TEST_CASE("a block counts for its account until it is freed on its stream",
-          "[unit][accounts]") {
+TEST_CASE("a block counts for its account until it is freed on its stream", "[accounts]") {
   for (const bool thread_caches : {true, false}) {
     Charged bed({}, {.backing = Backing::Vmm, .thread_caches = thread_caches});
     for (int round = 0; round < 3; ++round) {  // by the fast path from the second on
@@ -55,7 +54,7 @@ TEST_CASE("a block counts for its account until it is freed on its stream",
   }
 }
 
-TEST_CASE("an account is charged no more than its limit", "[unit][accounts]") {
+TEST_CASE("an account is charged no more than its limit", "[accounts]") {
   Charged bed({}, Bed::vmm());
   const Accounts::Number limited = bed.memory.accounts().open(10_MiB);
   CUcontext const context = bed.sim.context();
@@ -75,7 +74,7 @@ TEST_CASE("an account is charged no more than its limit", "[unit][accounts]") {
         0);  // of what failed since the look before
 }
 
-TEST_CASE("an allocation that fails is not charged", "[unit][accounts]") {
+TEST_CASE("an allocation that fails is not charged", "[accounts]") {
   Charged bed({}, Bed::vmm());
   Address none = 0;
   CHECK(bed.memory
@@ -88,7 +87,7 @@ TEST_CASE("an allocation that fails is not charged", "[unit][accounts]") {
 }
 
 TEST_CASE("a charged block leaves its account at a plain free, abroad and in other threads",
-          "[unit][accounts]") {
+          "[accounts]") {
   Charged bed;
   CUstream const other = bed.stream();
   for (int round = 0; round < 3; ++round) {
@@ -114,7 +113,7 @@ TEST_CASE("a charged block leaves its account at a plain free, abroad and in oth
 
 TEST_CASE(
     "a charged block that a graph or another process keeps leaves its account at its free",
-    "[unit][accounts]") {
+    "[accounts]") {
   Charged bed;
   begin_capture(bed, bed.stream(), CU_STREAM_CAPTURE_MODE_RELAXED);
   std::vector<Address> captured;
@@ -125,7 +124,7 @@ TEST_CASE(
   CHECK(bed.used() == 0);
 }
 
-TEST_CASE("the next owner of a charged block is charged for nothing", "[unit][accounts]") {
+TEST_CASE("the next owner of a charged block is charged for nothing", "[accounts]") {
   Charged bed;
   for (const Bytes bytes : kSizes) {
     for (int round = 0; round < 2; ++round) {
@@ -141,7 +140,7 @@ TEST_CASE("the next owner of a charged block is charged for nothing", "[unit][ac
   }
 }
 
-TEST_CASE("a second free of a charged block settles nothing", "[unit][accounts]") {
+TEST_CASE("a second free of a charged block settles nothing", "[accounts]") {
   Charged bed;
   const Address held = bed.take(1_MiB);
   for (const Bytes bytes : kSizes) {
@@ -156,7 +155,7 @@ TEST_CASE("a second free of a charged block settles nothing", "[unit][accounts]"
   CHECK(bed.used() == 0);
 }
 
-TEST_CASE("accounts know the most since the last look", "[unit][accounts]") {
+TEST_CASE("accounts know the most since the last look", "[accounts]") {
   Charged bed;
   Accounts& accounts = bed.memory.accounts();
   const Accounts::Number second = accounts.open();
@@ -175,8 +174,7 @@ TEST_CASE("accounts know the most since the last look", "[unit][accounts]") {
   CHECK(accounts.sample(second).most == 0);
 }
 
-TEST_CASE("a number is given again when the last block of its account is freed",
-          "[unit][accounts]") {
+TEST_CASE("a number is given again when the last block of its account is freed", "[accounts]") {
   Charged bed;
   Accounts& accounts = bed.memory.accounts();
   const Address p = bed.take(100);
@@ -192,7 +190,7 @@ TEST_CASE("a number is given again when the last block of its account is freed",
   CHECK(accounts.open() == 0);
 }
 
-TEST_CASE("threads charge and settle one account", "[unit][accounts]") {
+TEST_CASE("threads charge and settle one account", "[accounts]") {
   Charged bed;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -224,7 +222,7 @@ TEST_CASE("threads charge and settle one account", "[unit][accounts]") {
   CHECK(bed.used() == 0);
 }
 
-TEST_CASE("a request that is refused makes no other fail", "[unit][accounts]") {
+TEST_CASE("a request that is refused makes no other fail", "[accounts]") {
   Accounts accounts;
   const Accounts::Number number = accounts.open(1_MiB);
   std::atomic<bool> over{false};
@@ -246,7 +244,7 @@ TEST_CASE("a request that is refused makes no other fail", "[unit][accounts]") {
   CHECK(accounts.sample(number).now == 0);
 }
 
-TEST_CASE("spare bytes of other threads are in use by nobody", "[unit][accounts]") {
+TEST_CASE("spare bytes of other threads are in use by nobody", "[accounts]") {
   Accounts accounts;
   const Accounts::Number number = accounts.open(10_MiB);
   const auto allocate = [&](Bytes bytes) {
@@ -267,7 +265,7 @@ TEST_CASE("spare bytes of other threads are in use by nobody", "[unit][accounts]
 }
 
 TEST_CASE("threads that stay below a limit are never refused, and make no peak beyond it",
-          "[unit][accounts]") {
+          "[accounts]") {
   constexpr int kThreads = 4;
   Accounts accounts;
   const Accounts::Number number = accounts.open(kThreads * 1_MiB);

@@ -40,7 +40,7 @@ struct Watched : Bed {
 
 }  // namespace
 
-TEST_CASE("a process or card that is given a block meets nobody", "[unit][actors]") {
+TEST_CASE("a process or card that is given a block meets nobody", "[actors]") {
   for (const Bytes bytes : {Bytes{1000}, kLarge}) {
     for (const bool quiet : {true, false}) {  // false: the fault that the detector must see
       Watched bed;
@@ -56,7 +56,7 @@ TEST_CASE("a process or card that is given a block meets nobody", "[unit][actors
   }
 }
 
-TEST_CASE("a running kernel that is told of a block meets nobody", "[unit][actors]") {
+TEST_CASE("a running kernel that is told of a block meets nobody", "[actors]") {
   // Hidden: the fault, a kernel that nobody knows to be fed by the host.
   for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Hidden}) {
     constexpr Bytes bytes = 96_MiB;  // more than is had beside what is in use

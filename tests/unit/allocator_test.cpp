@@ -16,7 +16,7 @@ constexpr Backing kBackings[] = {Backing::Vmm, Backing::Driver};
 }  // namespace
 
 TEST_CASE("a pointer that is not ours is for the driver, a bad one of ours is an error",
-          "[unit][allocator]") {
+          "[allocator]") {
   for (const Backing backing : kBackings) {
     Bed bed({}, with(backing));
     for (const Bytes bytes : {Bytes{100}, 3_MiB}) {
@@ -30,7 +30,7 @@ TEST_CASE("a pointer that is not ours is for the driver, a bad one of ours is an
   }
 }
 
-TEST_CASE("a block is described by what was asked for", "[unit][allocator]") {
+TEST_CASE("a block is described by what was asked for", "[allocator]") {
   Bed bed;
   for (const Bytes bytes : {Bytes{5000}, 5_MiB + 1}) {
     const Address p = bed.malloc(bytes);
@@ -49,7 +49,7 @@ TEST_CASE("a block is described by what was asked for", "[unit][allocator]") {
   REQUIRE(bed.allocator->find(0x1234, nullptr) == Ownership::Foreign);
 }
 
-TEST_CASE("pages are mapped where all devices can reach them", "[unit][allocator]") {
+TEST_CASE("pages are mapped where all devices can reach them", "[allocator]") {
   for (const int devices : {1, 2, 4}) {
     for (const bool peers : {true, false}) {
       Bed bed({.devices = devices, .peers = peers}, with(Backing::Auto));
@@ -60,7 +60,7 @@ TEST_CASE("pages are mapped where all devices can reach them", "[unit][allocator
   }
 }
 
-TEST_CASE("a hit makes no driver call", "[unit][allocator]") {
+TEST_CASE("a hit makes no driver call", "[allocator]") {
   Bed bed;
   for (const Bytes bytes : {Bytes{512}, 40_MiB}) {
     bed.free(bed.malloc(bytes));
@@ -74,7 +74,7 @@ TEST_CASE("a hit makes no driver call", "[unit][allocator]") {
   }
 }
 
-TEST_CASE("empty_cache gives everything back that is free", "[unit][allocator]") {
+TEST_CASE("empty_cache gives everything back that is free", "[allocator]") {
   for (const Backing backing : kBackings) {
     Bed bed({}, with(backing));
     const Bytes before = sim::used(0);
@@ -97,7 +97,7 @@ TEST_CASE("empty_cache gives everything back that is free", "[unit][allocator]")
   }
 }
 
-TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[unit][allocator]") {
+TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[allocator]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(8_MiB);
@@ -113,7 +113,7 @@ TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[unit]
   REQUIRE(bed.reserved() == 0);
 }
 
-TEST_CASE("what fits without a cache fits with one", "[unit][allocator]") {
+TEST_CASE("what fits without a cache fits with one", "[allocator]") {
   for (const Backing backing : kBackings) {
     Bed bed({.device_memory = 256_MiB}, with(backing));
     const CUstream s = bed.stream();
@@ -135,7 +135,7 @@ TEST_CASE("what fits without a cache fits with one", "[unit][allocator]") {
   }
 }
 
-TEST_CASE("statistics balance when everything is free", "[unit][allocator]") {
+TEST_CASE("statistics balance when everything is free", "[allocator]") {
   Bed bed;
   const Address a = bed.malloc(777);
   const Address b = bed.malloc(5_MiB);
@@ -154,7 +154,7 @@ TEST_CASE("statistics balance when everything is free", "[unit][allocator]") {
 }
 
 TEST_CASE("after the context is gone its pointers are foreign and its pages go back",
-          "[unit][allocator]") {
+          "[allocator]") {
   for (const Backing backing : kBackings) {
     Bed bed({}, with(backing));
     const CUcontext context = make_context();
@@ -167,7 +167,7 @@ TEST_CASE("after the context is gone its pointers are foreign and its pages go b
   }
 }
 
-TEST_CASE("what a device did does not end with its contexts", "[unit][allocator]") {
+TEST_CASE("what a device did does not end with its contexts", "[allocator]") {
   const auto mib = [](Bytes n) { return static_cast<std::int64_t>(n * 1_MiB); };
   Bed bed;
   const Address stays = bed.malloc(2_MiB);
@@ -201,7 +201,7 @@ TEST_CASE("what a device did does not end with its contexts", "[unit][allocator]
 }
 
 TEST_CASE("a context heard of only when it was gone takes nothing of its successor's along",
-          "[unit][allocator]") {
+          "[allocator]") {
   Bed bed({}, with(Backing::Driver));
   const Address ready = bed.malloc(8_MiB);
   bed.free(ready);
@@ -222,7 +222,7 @@ TEST_CASE("a context heard of only when it was gone takes nothing of its success
   REQUIRE(bed.allocator->validate());
 }
 
-TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit][allocator]") {
+TEST_CASE("a capture stays valid through frees and allocations of ours", "[allocator]") {
   for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL,
                           CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
                           CU_STREAM_CAPTURE_MODE_RELAXED}) {
@@ -249,7 +249,7 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[unit]
 }
 
 TEST_CASE("a capture that begins right behind a submission stays valid, and the free waits",
-          "[unit][allocator]") {
+          "[allocator]") {
   for (const bool on_legacy : {true, false}) {
     for (const auto view : {SubmissionKind::Visible, SubmissionKind::Hidden}) {
       Bed bed;
@@ -270,7 +270,7 @@ TEST_CASE("a capture that begins right behind a submission stays valid, and the 
 }
 
 TEST_CASE("a failed allocation leaves a driver without virtual memory to plain segments",
-          "[unit][allocator]") {
+          "[allocator]") {
   Bed bed;
   sim::fail_symbol("cuMemCreate", 1, CUDA_ERROR_NOT_SUPPORTED, true);
   const Address p = bed.malloc(8_MiB);
@@ -278,8 +278,7 @@ TEST_CASE("a failed allocation leaves a driver without virtual memory to plain s
   bed.free(p);
 }
 
-TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse",
-          "[unit][allocator]") {
+TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse", "[allocator]") {
   for (const char* symbol : {"cuEventCreate", "cuCtxRecordEvent"}) {
     Bed bed;
     const CUstream s = bed.stream();

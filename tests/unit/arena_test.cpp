@@ -56,7 +56,7 @@ struct ArenaBed {
 
 }  // namespace
 
-TEST_CASE("blocks split off the front and coalesce in any order of frees", "[unit][arena]") {
+TEST_CASE("blocks split off the front and coalesce in any order of frees", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(20_MiB, 2_MiB);
   Block* b = bed.blocks.take(3_MiB, kAnything);
@@ -74,7 +74,7 @@ TEST_CASE("blocks split off the front and coalesce in any order of frees", "[uni
 }
 
 TEST_CASE("best fit takes the smallest block that is large enough, lowest address first",
-          "[unit][arena]") {
+          "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(40_MiB, 4_MiB);
   bed.blocks.take(2_MiB, kAnything);
@@ -89,7 +89,7 @@ TEST_CASE("best fit takes the smallest block that is large enough, lowest addres
   REQUIRE(bed.blocks.take(3_MiB, kAnything)->address == c_at);
 }
 
-TEST_CASE("a merged block waits for the later of its parts", "[unit][arena]") {
+TEST_CASE("a merged block waits for the later of its parts", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(8_MiB, 4_MiB);
   Block* b = bed.blocks.take(4_MiB, kAnything);
@@ -99,7 +99,7 @@ TEST_CASE("a merged block waits for the later of its parts", "[unit][arena]") {
   REQUIRE(bed.blocks.take(8_MiB, {.passed = {7}, .acceptable = {7}}) != nullptr);
 }
 
-TEST_CASE("limbo keeps a block until what it waits for has passed", "[unit][arena]") {
+TEST_CASE("limbo keeps a block until what it waits for has passed", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
   bed.blocks.release(a);
@@ -113,7 +113,7 @@ TEST_CASE("limbo keeps a block until what it waits for has passed", "[unit][aren
   REQUIRE(bed.blocks.take(4_MiB, kAnything) == a);
 }
 
-TEST_CASE("a block taken from limbo in debt is not drained a second time", "[unit][arena]") {
+TEST_CASE("a block taken from limbo in debt is not drained a second time", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
   bed.blocks.release(a);
@@ -126,8 +126,7 @@ TEST_CASE("a block taken from limbo in debt is not drained a second time", "[uni
   REQUIRE(bed.arena.validate());
 }
 
-TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken",
-          "[unit][arena]") {
+TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken", "[arena]") {
   ArenaBed bed;
   Block* lowest = bed.plain(64_MiB, 8_MiB);
   Block* middle = bed.blocks.take(8_MiB, kAnything);
@@ -146,7 +145,7 @@ TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken
   REQUIRE(bed.arena.validate());
 }
 
-TEST_CASE("a range grows by what is missing behind its last free block", "[unit][arena]") {
+TEST_CASE("a range grows by what is missing behind its last free block", "[arena]") {
   ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(6_MiB);
@@ -158,7 +157,7 @@ TEST_CASE("a range grows by what is missing behind its last free block", "[unit]
   REQUIRE(bed.arena.validate());
 }
 
-TEST_CASE("growth does not join a free block whose fence has not passed", "[unit][arena]") {
+TEST_CASE("growth does not join a free block whose fence has not passed", "[arena]") {
   ArenaBed bed;
   bed.range(64_MiB);
   bed.free(bed.grow(6_MiB), {.plain = {5}});
@@ -168,7 +167,7 @@ TEST_CASE("growth does not join a free block whose fence has not passed", "[unit
 }
 
 TEST_CASE("a block that is to touch few pages starts where it touches no more than it needs",
-          "[unit][arena]") {
+          "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(20_MiB, 3_MiB);
   // From 3 MiB on it would touch three pages.
@@ -183,7 +182,7 @@ TEST_CASE("a block that is to touch few pages starts where it touches no more th
   REQUIRE(bed.arena.validate());
 }
 
-TEST_CASE("a range grows by no more pages than a block needs", "[unit][arena]") {
+TEST_CASE("a range grows by no more pages than a block needs", "[arena]") {
   ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(4_MiB);
@@ -203,7 +202,7 @@ TEST_CASE("a range grows by no more pages than a block needs", "[unit][arena]") 
   REQUIRE(bed.arena.validate());
 }
 
-TEST_CASE("an abandoned growth leaves everything as it was", "[unit][arena]") {
+TEST_CASE("an abandoned growth leaves everything as it was", "[arena]") {
   ArenaBed bed;
   bed.range(64_MiB);
   bed.free(bed.grow(6_MiB));
@@ -216,7 +215,7 @@ TEST_CASE("an abandoned growth leaves everything as it was", "[unit][arena]") {
   REQUIRE(bed.blocks.take(6_MiB, kAnything)->address == kBase);
 }
 
-TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][arena]") {
+TEST_CASE("whole free pages go back, and their hole is filled again", "[arena]") {
   ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(4_MiB);
@@ -240,7 +239,7 @@ TEST_CASE("whole free pages go back, and their hole is filled again", "[unit][ar
   REQUIRE(bed.arena.validate());
 }
 
-TEST_CASE("pages that the driver refuses to take stay free blocks", "[unit][arena]") {
+TEST_CASE("pages that the driver refuses to take stay free blocks", "[arena]") {
   ArenaBed bed;
   bed.range(64_MiB);
   Block* a = bed.grow(4_MiB);
@@ -257,7 +256,7 @@ TEST_CASE("pages that the driver refuses to take stay free blocks", "[unit][aren
   REQUIRE(bed.blocks.take(4_MiB, kAnything)->address == kBase + 4_MiB);
 }
 
-TEST_CASE("pages in flight do not go back", "[unit][arena]") {
+TEST_CASE("pages in flight do not go back", "[arena]") {
   ArenaBed bed;
   bed.range(64_MiB);
   bed.free(bed.grow(4_MiB), {.plain = {9}});
@@ -265,7 +264,7 @@ TEST_CASE("pages in flight do not go back", "[unit][arena]") {
   REQUIRE(bed.plan_return({9}).size() == 1);
 }
 
-TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][arena]") {
+TEST_CASE("inactive_split counts free blocks that share their segment", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(20_MiB, 2_MiB);
   REQUIRE(bed.stats.inactive_split_bytes[0].current == static_cast<std::int64_t>(18_MiB));
@@ -274,7 +273,7 @@ TEST_CASE("inactive_split counts free blocks that share their segment", "[unit][
   REQUIRE(bed.stats.inactive_split[0].current == 0);
 }
 
-TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[unit][arena]") {
+TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(20_MiB, 4_MiB);
   bed.blocks.release(a);
@@ -292,7 +291,7 @@ TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[uni
   REQUIRE(bed.blocks.take(1_MiB, {.passed = {2}, .acceptable = {2}})->address == kBase + 3_MiB);
 }
 
-TEST_CASE("on a nearly full device what is left joins its neighbours", "[unit][arena]") {
+TEST_CASE("on a nearly full device what is left joins its neighbours", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(20_MiB, 4_MiB);
   bed.blocks.release(a);

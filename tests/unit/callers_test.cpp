@@ -5,8 +5,8 @@
 
 using custash::callers::is_file_of_nvidia;
 
-TEST_CASE("NVIDIA's libraries are known by their files, and what only begins like them is not",
-          "[unit][callers]") {
+TEST_CASE(
+    "NVIDIA's libraries are known by their files, and what only begins like them is not") {
   for (const char* const path : {"/usr/lib/libcublas.so.12",
                                  "libcublasLt.so.13.0.2",
                                  "/a/libcudnn_engines_precompiled.so.9",
@@ -28,7 +28,7 @@ TEST_CASE("NVIDIA's libraries are known by their files, and what only begins lik
     CHECK_FALSE(is_file_of_nvidia(path));
 }
 
-TEST_CASE("an address that is in no such library is nobody's of NVIDIA", "[unit][callers]") {
+TEST_CASE("an address that is in no such library is nobody's of NVIDIA") {
   CHECK_FALSE(custash::callers::is_library_of_nvidia(nullptr));
   CHECK_FALSE(custash::callers::is_library_of_nvidia(&custash::callers::current));
 }

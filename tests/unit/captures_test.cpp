@@ -63,7 +63,7 @@ void launch_beside() {
 }  // namespace
 
 TEST_CASE("a free in another thread and context leaves a capture over both valid",
-          "[unit][captures]") {
+          "[captures]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUcontext second = make_context(1);
@@ -85,7 +85,7 @@ TEST_CASE("a free in another thread and context leaves a capture over both valid
 }
 
 TEST_CASE("a free waits for another context's stream that was drawn into a capture",
-          "[unit][captures]") {
+          "[captures]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -110,7 +110,7 @@ TEST_CASE("a free waits for another context's stream that was drawn into a captu
 }
 
 TEST_CASE("captures between kernels that need each other do not keep them apart",
-          "[unit][captures]") {
+          "[captures]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -133,7 +133,7 @@ TEST_CASE("captures between kernels that need each other do not keep them apart"
   CHECK(sim::pending() == 0);
 }
 
-TEST_CASE("a graph's launch waits for what every context owes", "[unit][captures]") {
+TEST_CASE("a graph's launch waits for what every context owes", "[captures]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUcontext second = make_context(1);
@@ -160,8 +160,7 @@ TEST_CASE("a graph's launch waits for what every context owes", "[unit][captures
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("a free beside a capture waits for no call that has not returned",
-          "[unit][captures]") {
+TEST_CASE("a free beside a capture waits for no call that has not returned", "[captures]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -186,8 +185,7 @@ TEST_CASE("a free beside a capture waits for no call that has not returned",
   (void)end_capture(bed, s);
 }
 
-TEST_CASE("a free waits for a call that returned while a capture was prepared",
-          "[unit][captures]") {
+TEST_CASE("a free waits for a call that returned while a capture was prepared", "[captures]") {
   bool reached = true;
   for (int at = 1; reached; ++at) {
     CAPTURE(at);

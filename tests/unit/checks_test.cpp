@@ -251,8 +251,7 @@ Outcome run_alone(const Planted& planted, bool corrupt) {
 
 }  // namespace
 
-TEST_CASE("each planted corruption stops the next operation at an assertion",
-          "[unit][checks]") {
+TEST_CASE("each planted corruption stops the next operation at an assertion") {
   for (const Planted& planted : kPlanted) {
     INFO(planted.name);
     const Outcome sound = run_alone(planted, false);

@@ -61,7 +61,7 @@ struct Peak {
 
 }  // namespace
 
-TEST_CASE("pages of which little is alive become small ones", "[unit][deep_trim]") {
+TEST_CASE("pages of which little is alive become small ones", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
@@ -90,7 +90,7 @@ TEST_CASE("pages of which little is alive become small ones", "[unit][deep_trim]
   CHECK(sim::used(0) == 0);
 }
 
-TEST_CASE("a deep trim copies when the work is over, not before", "[unit][deep_trim]") {
+TEST_CASE("a deep trim copies when the work is over, not before", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   const CUstream stream = bed.stream();
@@ -106,7 +106,7 @@ TEST_CASE("a deep trim copies when the work is over, not before", "[unit][deep_t
   peak.end();
 }
 
-TEST_CASE("a deep trim waits for its copies, and copies what is alive", "[unit][deep_trim]") {
+TEST_CASE("a deep trim waits for its copies, and copies what is alive", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(DeepTrim(*bed.allocator).go({}).sums.given != 0);
@@ -114,7 +114,7 @@ TEST_CASE("a deep trim waits for its copies, and copies what is alive", "[unit][
   peak.end();
 }
 
-TEST_CASE("a kernel that does not end keeps the pages whole", "[unit][deep_trim]") {
+TEST_CASE("a kernel that does not end keeps the pages whole", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
@@ -131,7 +131,7 @@ TEST_CASE("a kernel that does not end keeps the pages whole", "[unit][deep_trim]
   peak.end();
 }
 
-TEST_CASE("pages that others know stay whole", "[unit][deep_trim]") {
+TEST_CASE("pages that others know stay whole", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   const ExportedBlock block = pin(bed, peak.alive[0]);
@@ -153,7 +153,7 @@ TEST_CASE("pages that others know stay whole", "[unit][deep_trim]") {
   peak.end();
 }
 
-TEST_CASE("all pages of a context with SYNC_MEMOPS stay whole", "[unit][deep_trim]") {
+TEST_CASE("all pages of a context with SYNC_MEMOPS stay whole", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
@@ -166,7 +166,7 @@ TEST_CASE("all pages of a context with SYNC_MEMOPS stay whole", "[unit][deep_tri
   peak.end();
 }
 
-TEST_CASE("blocks are allocated and freed during a deep trim", "[unit][deep_trim]") {
+TEST_CASE("blocks are allocated and freed during a deep trim", "[deep_trim]") {
   static Bed* there = nullptr;
   static std::vector<Address> to_free;
   static Address fresh = 0;
@@ -197,7 +197,7 @@ TEST_CASE("blocks are allocated and freed during a deep trim", "[unit][deep_trim
   peak.end();
 }
 
-TEST_CASE("an idle process that gets work meanwhile is cut no further", "[unit][deep_trim]") {
+TEST_CASE("an idle process that gets work meanwhile is cut no further", "[deep_trim]") {
   static Bed* there = nullptr;
   static bool come = false;
   static std::thread* other = nullptr;
@@ -228,7 +228,7 @@ TEST_CASE("an idle process that gets work meanwhile is cut no further", "[unit][
 }
 
 TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
-          "[unit][deep_trim]") {
+          "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
@@ -259,7 +259,7 @@ TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
 }
 
 TEST_CASE("another device's context reaches small pages as it did the large ones",
-          "[unit][deep_trim]") {
+          "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const CUcontext first = bed.sim.context();
   const Peak peak(bed);
@@ -273,14 +273,14 @@ TEST_CASE("another device's context reaches small pages as it did the large ones
   peak.end();
 }
 
-TEST_CASE("a deep trim is refused where sleep is", "[unit][deep_trim]") {
+TEST_CASE("a deep trim is refused where sleep is", "[deep_trim]") {
   Bed bed(with_bytes(kDevice), {.backing = Backing::Vmm, .single_stream = false});
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   CHECK_FALSE(answer.done);
   CHECK(says(answer, "free:strict"));
 }
 
-TEST_CASE("what is free of a page that sleeps does not come back", "[unit][deep_trim]") {
+TEST_CASE("what is free of a page that sleeps does not come back", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
@@ -309,8 +309,7 @@ TEST_CASE("what is free of a page that sleeps does not come back", "[unit][deep_
   CHECK(sim::used(0) == 0);
 }
 
-TEST_CASE("a page that the driver keeps stays whole when the process sleeps",
-          "[unit][deep_trim]") {
+TEST_CASE("a page that the driver keeps stays whole when the process sleeps", "[deep_trim]") {
   Bed bed(with_bytes(kDevice));
   const Peak peak(bed);
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
@@ -326,7 +325,7 @@ TEST_CASE("a page that the driver keeps stays whole when the process sleeps",
 }
 
 // Sizes from a slab's to several pages', for long and for short.
-TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[unit][deep_trim]") {
+TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[deep_trim]") {
   struct Written {
     Address at;
     Bytes bytes;
@@ -403,8 +402,7 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 
 }  // namespace
 
-TEST_CASE("pages are cut for a request only where deep trims are allowed",
-          "[unit][deep_trim]") {
+TEST_CASE("pages are cut for a request only where deep trims are allowed", "[deep_trim]") {
   Bed bed(Full::device(), Bed::vmm());
   const Full full(bed);
   Address out = 0;
@@ -412,7 +410,7 @@ TEST_CASE("pages are cut for a request only where deep trims are allowed",
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
 }
 
-TEST_CASE("where memory has run out pages are cut for a request", "[unit][deep_trim]") {
+TEST_CASE("where memory has run out pages are cut for a request", "[deep_trim]") {
   Bed bed(Full::device(), Full::allowed());
   const Full full(bed);
   Address out = 0;
@@ -428,8 +426,7 @@ TEST_CASE("where memory has run out pages are cut for a request", "[unit][deep_t
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("a request waits a second at most for work that keeps pages whole",
-          "[unit][deep_trim]") {
+TEST_CASE("a request waits a second at most for work that keeps pages whole", "[deep_trim]") {
   Bed bed(Full::device(), Full::allowed());
   const Full full(bed);
   bed.launch(bed.stream(), {.needs_flag = 1});

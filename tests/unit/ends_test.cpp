@@ -24,7 +24,7 @@ void end_it(int) {
 
 }  // namespace
 
-TEST_CASE("a buffer's use is not over while its context is ending", "[unit][ends]") {
+TEST_CASE("a buffer's use is not over while its context is ending") {
   const Driver driver{};
   const Config config{};
   CaptureGate gate;

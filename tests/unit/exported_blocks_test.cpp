@@ -38,7 +38,7 @@ Config plain() {
 }  // namespace
 
 TEST_CASE("the pages of a freed block leave, and its address serves a new block",
-          "[unit][exported_blocks]") {
+          "[exported_blocks]") {
   Bed bed;
   const Address p = bed.malloc(16_MiB);
   const ExportedBlock first = pin(bed, p);
@@ -60,7 +60,7 @@ TEST_CASE("the pages of a freed block leave, and its address serves a new block"
   PeerProcesses(*bed.allocator).unpin(first);
 }
 
-TEST_CASE("a block that nobody has open is kept as any other", "[unit][exported_blocks]") {
+TEST_CASE("a block that nobody has open is kept as any other", "[exported_blocks]") {
   Bed bed;
   const Address p = bed.malloc(16_MiB);
   PeerProcesses(*bed.allocator).unpin(pin(bed, p));
@@ -75,7 +75,7 @@ TEST_CASE("a block that nobody has open is kept as any other", "[unit][exported_
 }
 
 TEST_CASE("the pages of a freed block stay while work before its free runs",
-          "[unit][exported_blocks]") {
+          "[exported_blocks]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(16_MiB);
@@ -98,7 +98,7 @@ TEST_CASE("the pages of a freed block stay while work before its free runs",
 }
 
 TEST_CASE("a page with a live neighbour stays, and the block's part of it is nobody's",
-          "[unit][exported_blocks]") {
+          "[exported_blocks]") {
   Bed bed(kLargeDevice);
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -129,7 +129,7 @@ TEST_CASE("a page with a live neighbour stays, and the block's part of it is nob
 }
 
 TEST_CASE("a shared page leaves when its last neighbour is free and idle",
-          "[unit][exported_blocks]") {
+          "[exported_blocks]") {
   Bed bed(kLargeDevice);
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -149,7 +149,7 @@ TEST_CASE("a shared page leaves when its last neighbour is free and idle",
   CHECK_FALSE(mapped(p));
 }
 
-TEST_CASE("of several pages those leave that hold nothing else", "[unit][exported_blocks]") {
+TEST_CASE("of several pages those leave that hold nothing else", "[exported_blocks]") {
   Bed bed({.device_memory = 4_GiB});  // handles of 2 MiB
   const Address p = bed.malloc(kBytes);
   REQUIRE(bed.malloc(kBeside) == p + kBytes);
@@ -162,7 +162,7 @@ TEST_CASE("of several pages those leave that hold nothing else", "[unit][exporte
   PeerProcesses(*bed.allocator).unpin(block);
 }
 
-TEST_CASE("two blocks that others have open share a page", "[unit][exported_blocks]") {
+TEST_CASE("two blocks that others have open share a page", "[exported_blocks]") {
   Bed bed(kLargeDevice);
   const Address p = bed.malloc(kBytes);
   const Address beside = bed.malloc(kBeside);
@@ -176,8 +176,7 @@ TEST_CASE("two blocks that others have open share a page", "[unit][exported_bloc
   CHECK(bed.reserved() == 0);
 }
 
-TEST_CASE("blocks of the size of an exported one get pages of their own",
-          "[unit][exported_blocks]") {
+TEST_CASE("blocks of the size of an exported one get pages of their own", "[exported_blocks]") {
   Bed bed;
   const Address first = bed.malloc(kBytes);
   pin(bed, first);
@@ -199,7 +198,7 @@ TEST_CASE("blocks of the size of an exported one get pages of their own",
 }
 
 TEST_CASE("blocks of any size come and go while others keep what they have open",
-          "[unit][exported_blocks]") {
+          "[exported_blocks]") {
   Bed bed({.device_memory = 1_GiB});
   std::vector<Address> neighbours;
   std::vector<Address> live;
@@ -215,7 +214,7 @@ TEST_CASE("blocks of any size come and go while others keep what they have open"
   CHECK(bed.reserved() < 500 << 20);
 }
 
-TEST_CASE("small blocks serve again at once, as in the driver", "[unit][exported_blocks]") {
+TEST_CASE("small blocks serve again at once, as in the driver", "[exported_blocks]") {
   for (const Config& config : {Bed::vmm(), plain()}) {
     Bed bed({}, config);
     const Address keep = bed.malloc(1000);
@@ -230,7 +229,7 @@ TEST_CASE("small blocks serve again at once, as in the driver", "[unit][exported
 }
 
 TEST_CASE("plain memory is nobody's until it is closed, or goes with its segment",
-          "[unit][exported_blocks]") {
+          "[exported_blocks]") {
   Bed bed({.device_memory = 256_MiB}, plain());
   const Address p = bed.malloc(5_MiB);
   const Address beside = bed.malloc(5_MiB);
@@ -249,7 +248,7 @@ TEST_CASE("plain memory is nobody's until it is closed, or goes with its segment
   }
 }
 
-TEST_CASE("a context's query counts what is to leave", "[unit][exported_blocks]") {
+TEST_CASE("a context's query counts what is to leave", "[exported_blocks]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(16_MiB);
@@ -264,7 +263,7 @@ TEST_CASE("a context's query counts what is to leave", "[unit][exported_blocks]"
   CHECK(bed.reserved() == 0);
 }
 
-TEST_CASE("pages stay while they are handed over", "[unit][exported_blocks]") {
+TEST_CASE("pages stay while they are handed over", "[exported_blocks]") {
   Bed bed;
   const Address p = bed.malloc(16_MiB);
   const ExportedBlock block = pin(bed, p);
@@ -280,7 +279,7 @@ TEST_CASE("pages stay while they are handed over", "[unit][exported_blocks]") {
   CHECK_FALSE(PeerProcesses::HandingOver(block).begun());
 }
 
-TEST_CASE("a pin names one block of one time", "[unit][exported_blocks]") {
+TEST_CASE("a pin names one block of one time", "[exported_blocks]") {
   Bed bed;
   const Address p = bed.malloc(5_MiB);
   BlockInfo info;
@@ -299,7 +298,7 @@ TEST_CASE("a pin names one block of one time", "[unit][exported_blocks]") {
 }
 
 TEST_CASE("closing a block of before is not closing the one that has its address",
-          "[unit][exported_blocks]") {
+          "[exported_blocks]") {
   Bed bed;
   const Address first = bed.malloc(16_MiB);
   const ExportedBlock old = pin(bed, first);
@@ -316,7 +315,7 @@ TEST_CASE("closing a block of before is not closing the one that has its address
   CHECK(bed.reserved() == 0);
 }
 
-TEST_CASE("only a block with a handle is offered", "[unit][exported_blocks]") {
+TEST_CASE("only a block with a handle is offered", "[exported_blocks]") {
   Bed bed;
   const Address p = bed.malloc(5_MiB);
   CHECK_FALSE(pin(bed, p).offered);
@@ -328,7 +327,7 @@ TEST_CASE("only a block with a handle is offered", "[unit][exported_blocks]") {
   CHECK(pin(bed, p).offered);
 }
 
-TEST_CASE("the end of a context ends its pins", "[unit][exported_blocks]") {
+TEST_CASE("the end of a context ends its pins", "[exported_blocks]") {
   Bed bed(kLargeDevice);
   const Address p = bed.malloc(kBytes);
   bed.malloc(kBeside);

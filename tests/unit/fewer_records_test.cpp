@@ -22,8 +22,7 @@ void launch_elsewhere(Bed& bed, CUstream stream) {
 
 }  // namespace
 
-TEST_CASE("the free of a block that nobody can have used records nothing",
-          "[unit][fewer_records]") {
+TEST_CASE("the free of a block that nobody can have used records nothing", "[fewer_records]") {
   for (const Bytes bytes : {Bytes{512}, 8_MiB}) {
     Bed bed({}, {.backing = Backing::Vmm, .slabs_after = 0});
     const CUstream s = bed.stream();
@@ -45,8 +44,7 @@ TEST_CASE("the free of a block that nobody can have used records nothing",
   }
 }
 
-TEST_CASE("a block that nobody has used still waits for its owner before",
-          "[unit][fewer_records]") {
+TEST_CASE("a block that nobody has used still waits for its owner before", "[fewer_records]") {
   Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -66,7 +64,7 @@ TEST_CASE("a block that nobody has used still waits for its owner before",
   check_runs_behind(s, sim::last_op(t));
 }
 
-TEST_CASE("a block that was used has a fence, whoever used it", "[unit][fewer_records]") {
+TEST_CASE("a block that was used has a fence, whoever used it", "[fewer_records]") {
   for (const Bytes bytes : {Bytes{512}, kBytes}) {
     Bed bed({}, Bed::without_run_ahead());
     const CUstream s = bed.stream();
@@ -90,7 +88,7 @@ TEST_CASE("a block that was used has a fence, whoever used it", "[unit][fewer_re
 
 // Such a kernel gets the block without a submission. With the other values of free: the free
 // waits for that kernel.
-TEST_CASE("with free:never an unused block's free has a fence", "[unit][fewer_records]") {
+TEST_CASE("with free:never an unused block's free has a fence", "[fewer_records]") {
   Bed bed({}, {.backing = Backing::Vmm, .free_mode = FreeMode::Never});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -103,7 +101,7 @@ TEST_CASE("with free:never an unused block's free has a fence", "[unit][fewer_re
 }
 
 TEST_CASE("a free on a stream that has done nothing since needs no new event",
-          "[unit][fewer_records]") {
+          "[fewer_records]") {
   Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -135,7 +133,7 @@ TEST_CASE("a free on a stream that has done nothing since needs no new event",
 }
 
 TEST_CASE("a free on a stream comes after what was submitted there since the last free",
-          "[unit][fewer_records]") {
+          "[fewer_records]") {
   // On the stream itself, or on the legacy stream, which a blocking stream comes after.
   for (const bool legacy : {false, true}) {
     Bed bed({}, Bed::without_run_ahead());
@@ -173,8 +171,7 @@ void stay_in_driver() {
 
 }  // namespace
 
-TEST_CASE("a free does not wait long for another thread that records",
-          "[unit][fewer_records]") {
+TEST_CASE("a free does not wait long for another thread that records", "[fewer_records]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(8_MiB);

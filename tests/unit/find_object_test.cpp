@@ -38,7 +38,7 @@ std::vector<Part> all_parts() {
 #ifdef DLFO_EH_SEGMENT_TYPE
 
 // In this program _dl_find_object is ours, which asks libc's where there is one.
-TEST_CASE("each part of each loaded object has the table that libc finds", "[find_object]") {
+TEST_CASE("each part of each loaded object has the table that libc finds") {
   const std::vector<Part> parts = all_parts();
   REQUIRE(parts.size() > 8);
   for (const Part& part : parts) {
@@ -57,7 +57,7 @@ TEST_CASE("each part of each loaded object has the table that libc finds", "[fin
   }
 }
 
-TEST_CASE("an address outside of all objects has no table", "[find_object]") {
+TEST_CASE("an address outside of all objects has no table") {
   const int on_the_stack = 0;
   dl_find_object found{};
   CHECK(find_object_by_headers(&on_the_stack, &found) == -1);
@@ -66,7 +66,7 @@ TEST_CASE("an address outside of all objects has no table", "[find_object]") {
 
 #endif
 
-TEST_CASE("an exception is caught by way of the replaced function", "[find_object]") {
+TEST_CASE("an exception is caught by way of the replaced function") {
   CHECK_THROWS_AS(std::vector<int>().at(1), std::out_of_range);
 }
 

@@ -5,7 +5,7 @@
 
 using namespace custash;
 
-TEST_CASE("a stale answer of the page map frees no other block", "[unit][free_plan]") {
+TEST_CASE("a stale answer of the page map frees no other block", "[free_plan]") {
   CacheBed bed;
   const auto free = [&](const PageOwner& owner, Address address) {
     return bed.cache.free_slow(owner, address, nullptr, nullptr);

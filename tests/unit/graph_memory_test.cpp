@@ -92,7 +92,7 @@ struct Loaded {
 
 }  // namespace
 
-TEST_CASE("a thread beside a capture gets its own memory again", "[unit][graph_memory]") {
+TEST_CASE("a thread beside a capture gets its own memory again", "[graph_memory]") {
   Loaded loaded;
   Bed& bed = loaded.bed;
   submit(bed, loaded.stream, {});
@@ -107,7 +107,7 @@ TEST_CASE("a thread beside a capture gets its own memory again", "[unit][graph_m
 }
 
 TEST_CASE("a thread that works for a capture keeps what it allocated before its first call",
-          "[unit][graph_memory]") {
+          "[graph_memory]") {
   Loaded loaded;
   Bed& bed = loaded.bed;
   Address p = 0;
@@ -122,7 +122,7 @@ TEST_CASE("a thread that works for a capture keeps what it allocated before its 
   CHECK(is_free(bed, p));
 }
 
-TEST_CASE("a captured call keeps what it names, whoever allocated it", "[unit][graph_memory]") {
+TEST_CASE("a captured call keeps what it names, whoever allocated it", "[graph_memory]") {
   Loaded loaded;
   Bed& bed = loaded.bed;
   Address p = 0;
@@ -135,8 +135,7 @@ TEST_CASE("a captured call keeps what it names, whoever allocated it", "[unit][g
   CHECK(is_free(bed, p));
 }
 
-TEST_CASE("a captured call that cannot be read keeps every block there is",
-          "[unit][graph_memory]") {
+TEST_CASE("a captured call that cannot be read keeps every block there is", "[graph_memory]") {
   Loaded loaded;
   Bed& bed = loaded.bed;
   Address p = 0;
@@ -156,7 +155,7 @@ TEST_CASE("a captured call that cannot be read keeps every block there is",
   CHECK(is_free(bed, p));
 }
 
-TEST_CASE("a node added by hand beside a capture may name any block", "[unit][graph_memory]") {
+TEST_CASE("a node added by hand beside a capture may name any block", "[graph_memory]") {
   Loaded loaded;
   Bed& bed = loaded.bed;
   Address p = 0;
@@ -167,7 +166,7 @@ TEST_CASE("a node added by hand beside a capture may name any block", "[unit][gr
   CHECK_FALSE(is_free(bed, p));
 }
 
-TEST_CASE("a graph's memory goes with it, whatever other graphs live", "[unit][graph_memory]") {
+TEST_CASE("a graph's memory goes with it, whatever other graphs live", "[graph_memory]") {
   Bed bed;
   bed.free(bed.malloc(kBytes));
   const Captured first = capture(bed);
@@ -182,7 +181,7 @@ TEST_CASE("a graph's memory goes with it, whatever other graphs live", "[unit][g
 }
 
 TEST_CASE("a block of one capture stays for the graph of another that names it",
-          "[unit][graph_memory]") {
+          "[graph_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   begin_capture(bed, s, kRelaxed);
@@ -200,7 +199,7 @@ TEST_CASE("a block of one capture stays for the graph of another that names it",
 }
 
 TEST_CASE("a free that waits elsewhere waits for a graph that is launched and goes meanwhile",
-          "[unit][graph_memory]") {
+          "[graph_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   bed.free(bed.malloc(kBytes));
@@ -225,7 +224,7 @@ TEST_CASE("a free that waits elsewhere waits for a graph that is launched and go
   CHECK(is_free(bed, p));
 }
 
-TEST_CASE("clones and executables keep the memory of their graph", "[unit][graph_memory]") {
+TEST_CASE("clones and executables keep the memory of their graph", "[graph_memory]") {
   Bed bed;
   bed.free(bed.malloc(kBytes));
   const Captured of = capture(bed);
@@ -242,7 +241,7 @@ TEST_CASE("clones and executables keep the memory of their graph", "[unit][graph
   CHECK(is_free(bed, of.block));
 }
 
-TEST_CASE("a graph keeps the memory of its child graphs", "[unit][graph_memory]") {
+TEST_CASE("a graph keeps the memory of its child graphs", "[graph_memory]") {
   Bed bed;
   bed.free(bed.malloc(kBytes));
   const Captured child = capture(bed);
@@ -260,7 +259,7 @@ TEST_CASE("a graph keeps the memory of its child graphs", "[unit][graph_memory]"
 }
 
 TEST_CASE("an executable that is updated keeps the memory of its new graph alone",
-          "[unit][graph_memory]") {
+          "[graph_memory]") {
   Bed bed;
   bed.free(bed.malloc(kBytes));
   const Captured first = capture(bed);
@@ -276,7 +275,7 @@ TEST_CASE("an executable that is updated keeps the memory of its new graph alone
   CHECK(is_free(bed, second.block));
 }
 
-TEST_CASE("a graph that could not be destroyed keeps its memory", "[unit][graph_memory]") {
+TEST_CASE("a graph that could not be destroyed keeps its memory", "[graph_memory]") {
   Bed bed;
   bed.free(bed.malloc(kBytes));
   const Captured of = capture(bed);
@@ -288,7 +287,7 @@ TEST_CASE("a graph that could not be destroyed keeps its memory", "[unit][graph_
 }
 
 TEST_CASE("a capture into a graph that is destroyed keeps its memory to its own end",
-          "[unit][graph_memory]") {
+          "[graph_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   bed.free(bed.malloc(kBytes));
@@ -308,7 +307,7 @@ TEST_CASE("a capture into a graph that is destroyed keeps its memory to its own 
   CHECK(is_free(bed, p));
 }
 
-TEST_CASE("of two captures at once, each keeps its own memory", "[unit][graph_memory]") {
+TEST_CASE("of two captures at once, each keeps its own memory", "[graph_memory]") {
   Bed bed;
   bed.free(bed.malloc(kBytes));
   const CUstream s = bed.stream();
@@ -339,7 +338,7 @@ TEST_CASE("of two captures at once, each keeps its own memory", "[unit][graph_me
 }
 
 TEST_CASE("a process out of memory gets what is held though no captured call names it",
-          "[unit][graph_memory]") {
+          "[graph_memory]") {
   for (const Work& work : {Work{}, Work{.reading = Reading::InPart}}) {
     Loaded loaded({.device_memory = 64_MiB});
     Bed& bed = loaded.bed;
@@ -355,7 +354,7 @@ TEST_CASE("a process out of memory gets what is held though no captured call nam
   }
 }
 
-TEST_CASE("a process out of memory does not get what a graph names", "[unit][graph_memory]") {
+TEST_CASE("a process out of memory does not get what a graph names", "[graph_memory]") {
   Loaded loaded({.device_memory = 64_MiB});
   Bed& bed = loaded.bed;
   const Address p = bed.malloc(32_MiB);

@@ -51,7 +51,7 @@ struct Green : Bed {
 
 }  // namespace
 
-TEST_CASE("a kernel on a green stream comes after the former owner's", "[unit][green]") {
+TEST_CASE("a kernel on a green stream comes after the former owner's", "[green]") {
   for (const bool named : {true, false}) {
     Green bed;
     const Address p = bed.owed_block();
@@ -69,7 +69,7 @@ TEST_CASE("a kernel on a green stream comes after the former owner's", "[unit][g
   }
 }
 
-TEST_CASE("a green context's legacy stream pays apart from its primary's", "[unit][green]") {
+TEST_CASE("a green context's legacy stream pays apart from its primary's", "[green]") {
   Green bed;
   const Address p = bed.owed_block();
   use(primary);
@@ -82,7 +82,7 @@ TEST_CASE("a green context's legacy stream pays apart from its primary's", "[uni
   sim::release(bed.here);
 }
 
-TEST_CASE("memory had with a green context current is the primary's", "[unit][green]") {
+TEST_CASE("memory had with a green context current is the primary's", "[green]") {
   Green bed;
   use(green);
   const Address p = bed.malloc_in(green, kBytes);
@@ -99,7 +99,7 @@ TEST_CASE("memory had with a green context current is the primary's", "[unit][gr
   CHECK(bed.allocator->find(p, &info) == Ownership::Live);
 }
 
-TEST_CASE("a stream that has a green one's handle next pays for itself", "[unit][green]") {
+TEST_CASE("a stream that has a green one's handle next pays for itself", "[green]") {
   Green bed;
   (void)bed.owed_block();
   bed.launch(bed.there);
@@ -109,8 +109,7 @@ TEST_CASE("a stream that has a green one's handle next pays for itself", "[unit]
   CHECK(sim::count("cuStreamWaitEvent") == 2);
 }
 
-TEST_CASE("a free in another thread leaves a capture on a green stream valid",
-          "[unit][green]") {
+TEST_CASE("a free in another thread leaves a capture on a green stream valid", "[green]") {
   Green bed;
   const Address p = bed.malloc(kBytes);
   bed.launch(bed.here, {.accesses = {{p, kBytes, true}}});
@@ -125,7 +124,7 @@ TEST_CASE("a free in another thread leaves a capture on a green stream valid",
 }
 
 TEST_CASE("memory of a green stream's kernel is had again behind it, after its context's end",
-          "[unit][green]") {
+          "[green]") {
   Green bed;
   const Address p = bed.malloc(kBytes);
   bed.launch(bed.there, {.accesses = {{p, kBytes, true}}});
@@ -139,7 +138,7 @@ TEST_CASE("memory of a green stream's kernel is had again behind it, after its c
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("a green context's end does not wait for its primary context", "[unit][green]") {
+TEST_CASE("a green context's end does not wait for its primary context", "[green]") {
   Green bed;
   (void)bed.malloc(kBytes);
   bed.malloc_in(bed.made.context, kBytes);  // so that it is known

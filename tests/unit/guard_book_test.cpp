@@ -19,7 +19,7 @@ guards::Block block(Address address, Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("faults of memory are told from other errors of the device", "[unit]") {
+TEST_CASE("faults of memory are told from other errors of the device") {
   for (const CUresult code : {CUDA_ERROR_ILLEGAL_ADDRESS,
                               CUDA_ERROR_MISALIGNED_ADDRESS,
                               CUDA_ERROR_INVALID_PC,
@@ -32,7 +32,7 @@ TEST_CASE("faults of memory are told from other errors of the device", "[unit]")
     CHECK_FALSE(guards::is_of_memory(code));
 }
 
-TEST_CASE("an address belongs to the nearest block", "[unit]") {
+TEST_CASE("an address belongs to the nearest block") {
   GuardBook book;
   CHECK_FALSE(book.nearest(1));
   book.allocated(block(1000, 100));
@@ -55,7 +55,7 @@ TEST_CASE("an address belongs to the nearest block", "[unit]") {
   CHECK(at(992, 16).distance == 8);
 }
 
-TEST_CASE("a block in use comes before a freed one", "[unit]") {
+TEST_CASE("a block in use comes before a freed one") {
   GuardBook book;
   book.allocated(block(1000, 100));
   CHECK_FALSE(book.freed(1001, {}));
@@ -68,7 +68,7 @@ TEST_CASE("a block in use comes before a freed one", "[unit]") {
   CHECK(book.nearest(1010)->place == Place::BeforeBeginning);  // the old one is forgotten
 }
 
-TEST_CASE("the blocks of a context that has ended are forgotten", "[unit]") {
+TEST_CASE("the blocks of a context that has ended are forgotten") {
   GuardBook book;
   for (const std::uintptr_t context : {1U, 2U}) {
     guards::Block living = block(context * 100'000, 100);
@@ -85,7 +85,7 @@ TEST_CASE("the blocks of a context that has ended are forgotten", "[unit]") {
   CHECK(book.nearest(201'000)->block.freed != 0);
 }
 
-TEST_CASE("work is over up to the wait's beginning", "[unit]") {
+TEST_CASE("work is over up to the wait's beginning") {
   GuardBook book;
   auto* const one = reinterpret_cast<CUcontext>(1);
   const auto submit = [&](CUcontext context, std::uintptr_t stream, bool captured = false) {

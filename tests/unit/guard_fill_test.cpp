@@ -22,8 +22,7 @@ Bytes count_of(Address p, Bytes bytes, unsigned char value) {
 
 }  // namespace
 
-TEST_CASE("a guarded block begins with bytes of 255 where they are asked for",
-          "[unit][guard_fill]") {
+TEST_CASE("a guarded block begins with bytes of 255 where they are asked for", "[guard_fill]") {
   Bed bed({.data = true}, filling());
   for (const bool on_a_stream : {false, true}) {
     const Address p = on_a_stream ? bed.malloc_on(bed.stream(), 1000) : bed.malloc(1000);
@@ -35,7 +34,7 @@ TEST_CASE("a guarded block begins with bytes of 255 where they are asked for",
 }
 
 // Where the device does the fill last of all that it may.
-TEST_CASE("work on any stream comes after the fill", "[unit][guard_fill]") {
+TEST_CASE("work on any stream comes after the fill", "[guard_fill]") {
   for (const bool late : {false, true}) {  // the fill has begun, or not even that
     Bed bed({.data = true}, filling());
     const CUstream stream = bed.stream();
@@ -51,7 +50,7 @@ TEST_CASE("work on any stream comes after the fill", "[unit][guard_fill]") {
   }
 }
 
-TEST_CASE("memory that leaves the streams' sight has been filled", "[unit][guard_fill]") {
+TEST_CASE("memory that leaves the streams' sight has been filled", "[guard_fill]") {
   Bed bed({.data = true}, filling());
   const Address p = bed.malloc(1000);
   REQUIRE(PeerProcesses(*bed.allocator).quiet(p).ok());
@@ -59,7 +58,7 @@ TEST_CASE("memory that leaves the streams' sight has been filled", "[unit][guard
   CHECK(DeviceGuards::fills() == 0);
 }
 
-TEST_CASE("a driver that refuses to fill leaves blocks as they are", "[unit][guard_fill]") {
+TEST_CASE("a driver that refuses to fill leaves blocks as they are", "[guard_fill]") {
   Bed bed({.data = true}, filling());
   sim::fail_symbol("cuEventCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
   const Address p = bed.malloc(1000);

@@ -35,7 +35,7 @@ std::int64_t found(bool second,
 
 }  // namespace
 
-TEST_CASE("bytes written around a guarded block are found at its free", "[unit][guard_slack]") {
+TEST_CASE("bytes written around a guarded block are found at its free", "[guard_slack]") {
   for (const bool second : {false, true}) {
     CHECK(found(second, [](Address p) { write(p, 1000); }) == 0);
     CHECK(found(second, [](Address p) { write(p + 1000, 1); }) == 1);
@@ -47,7 +47,7 @@ TEST_CASE("bytes written around a guarded block are found at its free", "[unit][
   CHECK(found(true, [](Address p) { write(p + 1000 + 4095, 1); }) == 1);
 }
 
-TEST_CASE("bytes are looked at as far as the option says", "[unit][guard_slack]") {
+TEST_CASE("bytes are looked at as far as the option says", "[guard_slack]") {
   constexpr Bytes kFar = 100_KiB;
   const auto before = [](Bytes bytes) { return [=](Address p) { write(p - bytes, 1); }; };
   const auto past = [](Bytes bytes) { return [=](Address p) { write(p + 999 + bytes, 1); }; };
@@ -66,7 +66,7 @@ TEST_CASE("bytes are looked at as far as the option says", "[unit][guard_slack]"
             true, [](Address p) { write(p, 1000); }, 2_MiB) == 0);
 }
 
-TEST_CASE("copies of whole pages take no more host memory than 64 MiB", "[unit][guard_slack]") {
+TEST_CASE("copies of whole pages take no more host memory than 64 MiB", "[guard_slack]") {
   constexpr int kBlocks = 40;
   constexpr int kLarge = 32;
   Config config = guarding();
@@ -112,7 +112,7 @@ void note(const SlackWrite& what) noexcept {
 
 }  // namespace
 
-TEST_CASE("at the end blocks in use are looked at, too", "[unit][guard_slack]") {
+TEST_CASE("at the end blocks in use are looked at, too", "[guard_slack]") {
   for (const bool is_freed : {false, true}) {
     told = 0;
     Bed bed({.data = true}, guarding({.one_in = 1, .report = note}));
@@ -131,7 +131,7 @@ TEST_CASE("at the end blocks in use are looked at, too", "[unit][guard_slack]") 
   }
 }
 
-TEST_CASE("nothing is told of a slack that nobody could look at", "[unit][guard_slack]") {
+TEST_CASE("nothing is told of a slack that nobody could look at", "[guard_slack]") {
   Bed bed({.data = true}, guarding());
   SECTION("the pattern was refused") {
     sim::fail_symbol("cuMemsetD8Async", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
@@ -152,7 +152,7 @@ TEST_CASE("nothing is told of a slack that nobody could look at", "[unit][guard_
   CHECK(bed.stats().num_overwritten == 0);
 }
 
-TEST_CASE("a driver that refuses to look at the slack keeps no pages", "[unit][guard_slack]") {
+TEST_CASE("a driver that refuses to look at the slack keeps no pages", "[guard_slack]") {
   for (const char* const call :
        {"cuStreamCreate", "cuMemsetD8Async", "cuMemcpyDtoHAsync_v2", "cuMemHostAlloc"}) {
     Bed bed({}, guarding());
@@ -169,8 +169,7 @@ TEST_CASE("a driver that refuses to look at the slack keeps no pages", "[unit][g
   }
 }
 
-TEST_CASE("at the end freed blocks are looked at beside a capture, too",
-          "[unit][guard_slack]") {
+TEST_CASE("at the end freed blocks are looked at beside a capture, too", "[guard_slack]") {
   Bed bed({.data = true}, guarding());
   const CUstream captured = bed.stream();
   const Address p = bed.malloc(1000);

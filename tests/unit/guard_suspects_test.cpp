@@ -48,14 +48,14 @@ using Found = std::vector<std::pair<Address, Kind>>;
 
 }  // namespace
 
-TEST_CASE("a fault in a freed block is about that block", "[unit]") {
+TEST_CASE("a fault in a freed block is about that block") {
   Bed bed;
   bed.book.freed(kSecond, {});
   bed.launch({kFirst});
   CHECK(bed.at(kSecond + 4096) == Found{{kSecond, Kind::AfterFree}});
 }
 
-TEST_CASE("a fault beside blocks is about the nearest that a launch names", "[unit]") {
+TEST_CASE("a fault beside blocks is about the nearest that a launch names") {
   Bed bed;
   bed.launch({kFirst, kThird});
   CHECK(bed.at(kFirst + kBlock + 2_MiB) == Found{{kFirst, Kind::PastEnd}});
@@ -63,14 +63,14 @@ TEST_CASE("a fault beside blocks is about the nearest that a launch names", "[un
   CHECK(bed.at(kThird - 4096) == Found{{kThird, Kind::BeforeBeginning}});
 }
 
-TEST_CASE("a block that lies nearer is named, too", "[unit]") {
+TEST_CASE("a block that lies nearer is named, too") {
   Bed bed;
   bed.launch({kFirst});
   CHECK(bed.at(kSecond - 4096) ==
         Found{{kFirst, Kind::PastEnd}, {kSecond, Kind::BeforeBeginning}});
 }
 
-TEST_CASE("work that is over counts no more", "[unit]") {
+TEST_CASE("work that is over counts no more") {
   Bed bed;
   bed.launch({kFirst});
   bed.all_is_over();
@@ -82,6 +82,6 @@ TEST_CASE("work that is over counts no more", "[unit]") {
   CHECK(bed.at(kFirst + kBlock) == Found{{kFirst, Kind::PastEnd}});
 }
 
-TEST_CASE("without blocks there is no suspect", "[unit]") {
+TEST_CASE("without blocks there is no suspect") {
   CHECK(guards::suspects_at(GuardBook(), kFirst, 4096).empty());
 }

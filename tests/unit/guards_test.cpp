@@ -32,7 +32,7 @@ bool ends_a_page(Address p, Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("what lies outside of a guarded block faults", "[unit][guards]") {
+TEST_CASE("what lies outside of a guarded block faults", "[guards]") {
   struct Place {
     bool second;  // block; the first lies at its pages' end, the second at their beginning
     bool past;    // the end
@@ -55,7 +55,7 @@ TEST_CASE("what lies outside of a guarded block faults", "[unit][guards]") {
   }
 }
 
-TEST_CASE("a guarded block faults once the work before its free is over", "[unit][guards]") {
+TEST_CASE("a guarded block faults once the work before its free is over", "[guards]") {
   Bed bed({}, guarding());
   const CUstream busy = bed.stream();
   const Address p = bed.malloc(4_MiB);
@@ -71,7 +71,7 @@ TEST_CASE("a guarded block faults once the work before its free is over", "[unit
   CHECK(faults(bed, nullptr, p, 1));
 }
 
-TEST_CASE("where nothing runs the next allocations give the pages back", "[unit][guards]") {
+TEST_CASE("where nothing runs the next allocations give the pages back", "[guards]") {
   Bed bed({}, guarding());
   const Address p = bed.malloc(4_MiB);
   bed.launch(nullptr, {.accesses = {{p, 4_MiB, true}}});
@@ -92,7 +92,7 @@ struct Pending {
 
 }  // namespace
 
-TEST_CASE("a submission or a wait gives the pages back before it", "[unit][guards]") {
+TEST_CASE("a submission or a wait gives the pages back before it", "[guards]") {
   Bed bed({.advance = sim::Advance::Timed}, guarding());
   const Pending pending;
   const Address p = bed.malloc(4_MiB);
@@ -108,7 +108,7 @@ TEST_CASE("a submission or a wait gives the pages back before it", "[unit][guard
   CHECK(faults(bed, nullptr, p, 1));
 }
 
-TEST_CASE("a submission beside the work before a free leaves the pages", "[unit][guards]") {
+TEST_CASE("a submission beside the work before a free leaves the pages", "[guards]") {
   Bed bed({}, guarding());
   const Pending pending;
   const CUstream busy = bed.stream();
@@ -135,7 +135,7 @@ TEST_CASE("a submission beside the work before a free leaves the pages", "[unit]
   CHECK(pending() == 0);
 }
 
-TEST_CASE("a submission beside a capture gives nothing back", "[unit][guards]") {
+TEST_CASE("a submission beside a capture gives nothing back", "[guards]") {
   Bed bed({.advance = sim::Advance::Timed}, guarding());
   const Pending pending;
   const CUstream captured = bed.stream();
@@ -154,7 +154,7 @@ TEST_CASE("a submission beside a capture gives nothing back", "[unit][guards]") 
 }
 
 // Each question costs a microsecond where streams work.
-TEST_CASE("where few blocks have guards few calls ask whether work is over", "[unit][guards]") {
+TEST_CASE("where few blocks have guards few calls ask whether work is over", "[guards]") {
   const auto questions = [](std::uint32_t one_in) {
     Bed bed({}, guarding({.one_in = one_in}));
     const CUstream busy = bed.stream();
@@ -176,7 +176,7 @@ TEST_CASE("where few blocks have guards few calls ask whether work is over", "[u
   CHECK(questions(16) <= 20);
 }
 
-TEST_CASE("the end of a context ends what is counted of its freed blocks", "[unit][guards]") {
+TEST_CASE("the end of a context ends what is counted of its freed blocks", "[guards]") {
   {
     Bed bed({}, guarding());
     const Pending pending;
@@ -189,7 +189,7 @@ TEST_CASE("the end of a context ends what is counted of its freed blocks", "[uni
   }
 }
 
-TEST_CASE("the addresses of freed blocks rest", "[unit][guards]") {
+TEST_CASE("the addresses of freed blocks rest", "[guards]") {
   Bed bed({}, guarding());
   std::set<Address> seen;
   for (int i = 0; i < 200; ++i) {
@@ -200,7 +200,7 @@ TEST_CASE("the addresses of freed blocks rest", "[unit][guards]") {
   }
 }
 
-TEST_CASE("addresses rest until as many were freed as the device has bytes", "[unit][guards]") {
+TEST_CASE("addresses rest until as many were freed as the device has bytes", "[guards]") {
   constexpr Bytes kDevice = 2_GiB;
   constexpr int kBlocks = 1500;  // more than may rest, with the holes between them
   for (const bool refused : {false, true}) {
@@ -231,7 +231,7 @@ TEST_CASE("addresses rest until as many were freed as the device has bytes", "[u
   }
 }
 
-TEST_CASE("the statistics tell what guards hold and how long they take", "[unit][guards]") {
+TEST_CASE("the statistics tell what guards hold and how long they take", "[guards]") {
   Bed bed({}, guarding({.one_in = 1, .least = 1_MiB}));
   const auto stats = [&](std::int64_t bytes, std::int64_t resting) {
     const DeviceStats now = bed.stats();
@@ -264,7 +264,7 @@ TEST_CASE("the statistics tell what guards hold and how long they take", "[unit]
   CHECK(bed.stats().guard_bytes == 0);
 }
 
-TEST_CASE("no other request gets a guarded block's memory", "[unit][guards]") {
+TEST_CASE("no other request gets a guarded block's memory", "[guards]") {
   Bed bed({}, guarding({.one_in = 1, .least = 8_MiB, .most = 8_MiB}));
   const CUstream busy = bed.stream();
   std::vector<Address> guarded;
@@ -291,7 +291,7 @@ TEST_CASE("no other request gets a guarded block's memory", "[unit][guards]") {
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("sizes and shares choose the blocks", "[unit][guards]") {
+TEST_CASE("sizes and shares choose the blocks", "[guards]") {
   Bed sizes({}, guarding({.one_in = 1, .least = 1_MiB, .most = 2_MiB}));
   for (const Bytes bytes : {1_MiB - 1, 1_MiB, 2_MiB, 2_MiB + 1})
     sizes.malloc(bytes);
@@ -307,7 +307,7 @@ TEST_CASE("sizes and shares choose the blocks", "[unit][guards]") {
   CHECK(share.allocator->try_allocate(share.sim.context(), 4096) == 0);
 }
 
-TEST_CASE("each seed draws other allocations", "[unit][guards]") {
+TEST_CASE("each seed draws other allocations", "[guards]") {
   const auto drawn = [](std::uint32_t seed) {
     const GuardChoice choice{.one_in = 10, .seed = seed};
     GuardSampler sampler(choice);
@@ -331,7 +331,7 @@ TEST_CASE("each seed draws other allocations", "[unit][guards]") {
   CHECK(firsts.size() > 10);
 }
 
-TEST_CASE("the seed of the configuration chooses the blocks", "[unit][guards]") {
+TEST_CASE("the seed of the configuration chooses the blocks", "[guards]") {
   const auto first = [](std::uint32_t seed) {
     Bed bed({}, guarding({.one_in = 10, .seed = seed}));
     int count = 0;
@@ -345,7 +345,7 @@ TEST_CASE("the seed of the configuration chooses the blocks", "[unit][guards]") 
   CHECK(firsts.size() > 3);
 }
 
-TEST_CASE("on a nearly full device blocks go unguarded", "[unit][guards]") {
+TEST_CASE("on a nearly full device blocks go unguarded", "[guards]") {
   Bed bed({.device_memory = 2_GiB}, guarding());
   std::vector<Address> all;
   for (int i = 0; i < 30'000; ++i)  // 120 MiB of blocks
@@ -357,8 +357,7 @@ TEST_CASE("on a nearly full device blocks go unguarded", "[unit][guards]") {
   CHECK(bed.stats().allocation[0].current == 0);
 }
 
-TEST_CASE("freed guarded blocks give way to an allocation, beside a capture, too",
-          "[unit][guards]") {
+TEST_CASE("freed guarded blocks give way to an allocation, beside a capture, too", "[guards]") {
   constexpr Bytes kMost = 1200_MiB;
   for (const bool capturing : {false, true}) {
     Bed bed({.device_memory = 2_GiB}, guarding());
@@ -375,14 +374,14 @@ TEST_CASE("freed guarded blocks give way to an allocation, beside a capture, too
   }
 }
 
-TEST_CASE("without virtual memory management blocks go unguarded", "[unit][guards]") {
+TEST_CASE("without virtual memory management blocks go unguarded", "[guards]") {
   Bed bed({.vmm = false}, guarding());
   bed.free(bed.malloc(4096));
   CHECK(bed.stats().num_guarded == 0);
   CHECK(bed.stats().num_unguarded == 1);
 }
 
-TEST_CASE("a driver that refuses a page leaves the block unguarded", "[unit][guards]") {
+TEST_CASE("a driver that refuses a page leaves the block unguarded", "[guards]") {
   for (const char* const call : {"cuMemCreate", "cuMemMap", "cuMemSetAccess"}) {
     Bed bed({}, guarding());
     sim::fail_symbol(call, 1, CUDA_ERROR_OUT_OF_MEMORY);
@@ -395,7 +394,7 @@ TEST_CASE("a driver that refuses a page leaves the block unguarded", "[unit][gua
   }
 }
 
-TEST_CASE("a query tells guarded blocks from others", "[unit][guards]") {
+TEST_CASE("a query tells guarded blocks from others", "[guards]") {
   Bed bed({}, guarding({.one_in = 1, .least = 1_MiB}));
   BlockInfo info;
   CHECK(bed.allocator->find(bed.malloc(2_MiB), &info) == Ownership::Live);

@@ -79,8 +79,7 @@ bool custash::peer_clients::in_use() {
   return cards;
 }
 
-TEST_CASE("a handle lives until its references and its mappings are gone",
-          "[unit][handle_table]") {
+TEST_CASE("a handle lives until its references and its mappings are gone") {
   HandleTable table;
   table.made(7, kSize, on_device(), 0);
   table.mapped(16_MiB, kSize, 0, 7);
@@ -92,7 +91,7 @@ TEST_CASE("a handle lives until its references and its mappings are gone",
   CHECK_FALSE(table.mapped(2_MiB, kSize, 0, 8));  // not the program's own
 }
 
-TEST_CASE("one unmap ends all mappings in its range and no other", "[unit][handle_table]") {
+TEST_CASE("one unmap ends all mappings in its range and no other") {
   Made it(4);
   for (std::uint64_t i = 1; i <= 4; ++i)
     CHECK_FALSE(it.table.released(i)->is_last());
@@ -100,7 +99,7 @@ TEST_CASE("one unmap ends all mappings in its range and no other", "[unit][handl
   CHECK(ended(it.table.unmapped(kSize, 4 * kSize)) == Numbers{1, 4});
 }
 
-TEST_CASE("what the driver refuses to end lives on", "[unit][handle_table]") {
+TEST_CASE("what the driver refuses to end lives on") {
   HandleTable table;
   table.made(7, kSize, on_device(), 0);
   const auto handle = table.released(7);
@@ -111,7 +110,7 @@ TEST_CASE("what the driver refuses to end lives on", "[unit][handle_table]") {
   CHECK(table.released(7)->is_last());
 }
 
-TEST_CASE("whole handles at one address may sleep", "[unit][handle_table]") {
+TEST_CASE("whole handles at one address may sleep") {
   Made it(10);
   it.table.stays(1);
   it.table.stays_at(2 * kSize + 4096, 1);
@@ -139,7 +138,7 @@ TEST_CASE("whole handles at one address may sleep", "[unit][handle_table]") {
   CHECK(it.sleepable().empty());
 }
 
-TEST_CASE("what a network card may reach stays", "[unit][handle_table]") {
+TEST_CASE("what a network card may reach stays") {
   Made it(1);
   CUmemAllocationProp for_cards = on_device();
   for_cards.allocFlags.gpuDirectRDMACapable = 1;
@@ -153,8 +152,7 @@ TEST_CASE("what a network card may reach stays", "[unit][handle_table]") {
   cards = false;
 }
 
-TEST_CASE("memory that sleeps is known by its address, and sleeps once",
-          "[unit][handle_table]") {
+TEST_CASE("memory that sleeps is known by its address, and sleeps once") {
   Made it(2);
   it.table.stays(2);
   it.sleep();
@@ -169,7 +167,7 @@ TEST_CASE("memory that sleeps is known by its address, and sleeps once",
   CHECK(it.sleepable() == Numbers{1});
 }
 
-TEST_CASE("numbers are translated from the first sleep on", "[unit][handle_table]") {
+TEST_CASE("numbers are translated from the first sleep on") {
   Made it(3);
   CHECK(it.table.by_driver(1) == 1);
   it.sleep();
@@ -186,8 +184,7 @@ TEST_CASE("numbers are translated from the first sleep on", "[unit][handle_table
   CHECK(it.table.by_driver(9) == 9);
 }
 
-TEST_CASE("handles from elsewhere have numbers of their own, and stay",
-          "[unit][handle_table]") {
+TEST_CASE("handles from elsewhere have numbers of their own, and stay") {
   Made it(1);
   it.sleep();
   it.wake({5});
@@ -201,7 +198,7 @@ TEST_CASE("handles from elsewhere have numbers of their own, and stay",
   CHECK_FALSE(it.table.released(other));
 }
 
-TEST_CASE("a handle from elsewhere has a size once it is mapped", "[unit][handle_table]") {
+TEST_CASE("a handle from elsewhere has a size once it is mapped") {
   Made it(1);
   const HandleTable::Number memory = it.table.obtained(50, 0);
   const HandleTable::Number multicast = it.table.obtained(51);
@@ -223,7 +220,7 @@ TEST_CASE("a handle from elsewhere has a size once it is mapped", "[unit][handle
   CHECK(before.ended[0].second.bytes == 2 * kSize);
 }
 
-TEST_CASE("a refused unmap changes nothing", "[unit][handle_table]") {
+TEST_CASE("a refused unmap changes nothing") {
   Made it(3);
   REQUIRE(it.table.released(2));
   const auto before = it.table.unmapped(kSize, 3 * kSize);
@@ -234,7 +231,7 @@ TEST_CASE("a refused unmap changes nothing", "[unit][handle_table]") {
   CHECK(ended(it.table.unmapped(2 * kSize, kSize)) == Numbers{2});
 }
 
-TEST_CASE("a mapping that has ended is not counted below zero", "[unit][handle_table]") {
+TEST_CASE("a mapping that has ended is not counted below zero") {
   Made it(1);
   it.table.unmapped(kSize, kSize);
   it.table.unmapped(kSize, kSize);
@@ -242,13 +239,13 @@ TEST_CASE("a mapping that has ended is not counted below zero", "[unit][handle_t
   CHECK_FALSE(it.table.released(1));
 }
 
-TEST_CASE("access that is not known keeps a range awake", "[unit][handle_table]") {
+TEST_CASE("access that is not known keeps a range awake") {
   Made it(2);
   it.table.access_unknown(2 * kSize, 1);
   CHECK(it.sleepable() == Numbers{1});
 }
 
-TEST_CASE("a number that the program has is not issued a second time", "[unit][handle_table]") {
+TEST_CASE("a number that the program has is not issued a second time") {
   Made it(1);
   it.sleep();
   const HandleTable::Number while_asleep = it.table.made(1, kSize, on_device(), 0);
@@ -264,7 +261,7 @@ TEST_CASE("a number that the program has is not issued a second time", "[unit][h
   CHECK(it.table.made(1, kSize, on_device(), 0) == 1);
 }
 
-TEST_CASE("released memory that has slept needs no number", "[unit][handle_table]") {
+TEST_CASE("released memory that has slept needs no number") {
   Made it(1);
   REQUIRE(it.table.released(1));
   it.sleep();

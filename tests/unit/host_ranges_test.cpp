@@ -31,7 +31,7 @@ bool finds(std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("ranges come, go and push out what they meet", "[unit][host_ranges]") {
+TEST_CASE("ranges come, go and push out what they meet") {
   std::array<std::size_t, kPlaces> owner{};  // 1 + the first place of its range; 0: none
   std::mt19937 dice(1);
   const auto upto = [&](std::size_t most) { return dice() % most; };
@@ -65,7 +65,7 @@ TEST_CASE("ranges come, go and push out what they meet", "[unit][host_ranges]") 
   REQUIRE(host_ranges::none());
 }
 
-TEST_CASE("a look that a change met says so", "[unit][host_ranges]") {
+TEST_CASE("a look that a change met says so") {
   host_ranges::add(place(5000), 10);  // its edges move with each change before it
   std::atomic<bool> done = false;
   std::thread writer([&] {

@@ -44,7 +44,7 @@ void pass(Nanoseconds seconds) {
 
 }  // namespace
 
-TEST_CASE("the service returns memory that idles, all of it at once", "[unit][idle_memory]") {
+TEST_CASE("the service returns memory that idles, all of it at once", "[idle_memory]") {
   Bed bed({.device_memory = 64_GiB});
   const Address kept = bed.malloc(64_MiB);
   for (const Bytes bytes : {20_GiB, 10_GiB, 512_MiB}) {
@@ -66,7 +66,7 @@ TEST_CASE("the service returns memory that idles, all of it at once", "[unit][id
   bed.free(kept);
 }
 
-TEST_CASE("nothing is due where nothing is held", "[unit][idle_memory]") {
+TEST_CASE("nothing is due where nothing is held", "[idle_memory]") {
   Bed bed;
   CHECK(IdleMemory(*bed.allocator).give_back() == kNever);
   const Address p = bed.malloc(64_MiB);
@@ -82,7 +82,7 @@ TEST_CASE("nothing is due where nothing is held", "[unit][idle_memory]") {
   CHECK(sim::count("cuCtxPushCurrent_v2") == calls);
 }
 
-TEST_CASE("what is used between the looks stays", "[unit][idle_memory]") {
+TEST_CASE("what is used between the looks stays", "[idle_memory]") {
   Bed bed;
   Address p = bed.malloc(512_MiB);
   const auto creates = sim::count("cuMemCreate");
@@ -99,7 +99,7 @@ TEST_CASE("what is used between the looks stays", "[unit][idle_memory]") {
 }
 
 TEST_CASE("the rest of a range returns while a part of it is in use again and again",
-          "[unit][idle_memory]") {
+          "[idle_memory]") {
   Bed bed;
   bed.free(bed.malloc(1_GiB));
   for (int i = 0; i < 6; ++i) {
@@ -110,7 +110,7 @@ TEST_CASE("the rest of a range returns while a part of it is in use again and ag
   CHECK(bed.reserved() <= 64_MiB);
 }
 
-TEST_CASE("the service leaves a capture alone", "[unit][idle_memory]") {
+TEST_CASE("the service leaves a capture alone", "[idle_memory]") {
   Bed bed;
   const Address p = bed.malloc(512_MiB);
   bed.free(p);
@@ -134,7 +134,7 @@ TEST_CASE("the service leaves a capture alone", "[unit][idle_memory]") {
   CHECK(bed.reserved() == 0);
 }
 
-TEST_CASE("plain memory returns while nothing runs", "[unit][idle_memory]") {
+TEST_CASE("plain memory returns while nothing runs", "[idle_memory]") {
   Bed bed({}, with(Backing::Driver));
   bed.free(bed.malloc(512_MiB));
   pass(100);
@@ -154,7 +154,7 @@ TEST_CASE("plain memory returns while nothing runs", "[unit][idle_memory]") {
   CHECK(bed.reserved() == 0);
 }
 
-TEST_CASE("a process that sleeps is left alone", "[unit][idle_memory]") {
+TEST_CASE("a process that sleeps is left alone", "[idle_memory]") {
   Bed bed;
   const Address p = bed.malloc(64_MiB);
   bed.free(bed.malloc(512_MiB));
@@ -169,7 +169,7 @@ TEST_CASE("a process that sleeps is left alone", "[unit][idle_memory]") {
 }
 
 TEST_CASE("no work begins while the service makes calls that wait for the device",
-          "[unit][idle_memory]") {
+          "[idle_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   bed.launch(s);

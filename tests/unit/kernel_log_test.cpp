@@ -48,7 +48,7 @@ struct Log {
 
 }  // namespace
 
-TEST_CASE("a line tells the page and the access", "[unit]") {
+TEST_CASE("a line tells the page and the access") {
   const auto found = kernel_log::read(line("446"), 446);
   REQUIRE(found);
   CHECK(found->page == 0x302900000);
@@ -61,7 +61,7 @@ TEST_CASE("a line tells the page and the access", "[unit]") {
   CHECK(kernel_log::read(line("446", "0x3_02900000", "UNRECOGNIZED"), 446)->access == "uses");
 }
 
-TEST_CASE("lines of others and of other faults tell nothing", "[unit]") {
+TEST_CASE("lines of others and of other faults tell nothing") {
   CHECK_FALSE(kernel_log::read(line("447"), 446));
   CHECK_FALSE(kernel_log::read(line("4460"), 446));
   CHECK_FALSE(kernel_log::read(line("'446'"), 446));
@@ -71,7 +71,7 @@ TEST_CASE("lines of others and of other faults tell nothing", "[unit]") {
   CHECK_FALSE(kernel_log::read("4,1,2,-;pid=446, faulted @ 0x3_02900000. ", 446));
 }
 
-TEST_CASE("only what comes after the beginning counts", "[unit]") {
+TEST_CASE("only what comes after the beginning counts") {
   const Log log;
   CHECK_FALSE(kernel_log::fault());
   log.write(line("1"));
@@ -81,7 +81,7 @@ TEST_CASE("only what comes after the beginning counts", "[unit]") {
   CHECK_FALSE(kernel_log::fault());
 }
 
-TEST_CASE("a child reads its own lines", "[unit]") {
+TEST_CASE("a child reads its own lines") {
   const Log log;
   const pid_t child = fork();
   if (child == 0) {
@@ -97,7 +97,7 @@ TEST_CASE("a child reads its own lines", "[unit]") {
   CHECK(kernel_log::fault());
 }
 
-TEST_CASE("a file of the program's own under the same number is left alone", "[unit]") {
+TEST_CASE("a file of the program's own under the same number is left alone") {
   const Log log;
   char other[] = "/tmp/custash-own.XXXXXX";
   const int mine = mkstemp(other);
@@ -112,7 +112,7 @@ TEST_CASE("a file of the program's own under the same number is left alone", "[u
   (void)unlink(other);
 }
 
-TEST_CASE("where the log cannot be read there is nothing", "[unit]") {
+TEST_CASE("where the log cannot be read there is nothing") {
   kernel_log::begin("/nowhere/kmsg");
   CHECK_FALSE(kernel_log::fault());
   kernel_log::end();

@@ -38,7 +38,7 @@ struct Hook {
 
 }  // namespace
 
-TEST_CASE("a limit holds, whatever backs the memory", "[unit][limits]") {
+TEST_CASE("a limit holds, whatever backs the memory", "[limits]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
     Bed bed({}, with(256_MiB, backing));
     const Address a = bed.malloc(128_MiB);
@@ -57,7 +57,7 @@ TEST_CASE("a limit holds, whatever backs the memory", "[unit][limits]") {
   }
 }
 
-TEST_CASE("a share of the device is a limit", "[unit][limits]") {
+TEST_CASE("a share of the device is a limit", "[limits]") {
   Config config;
   config.limit.percent = 25;
   Bed bed({.device_memory = 4_GiB}, config);
@@ -66,7 +66,7 @@ TEST_CASE("a share of the device is a limit", "[unit][limits]") {
   REQUIRE(bed.allocator->limits().budget(0).limit() > 900_MiB);
 }
 
-TEST_CASE("trim gives back about as much as was asked for", "[unit][limits]") {
+TEST_CASE("trim gives back about as much as was asked for", "[limits]") {
   Bed bed;
   std::vector<Address> blocks;
   for (int i = 0; i < 16; ++i)
@@ -82,7 +82,7 @@ TEST_CASE("trim gives back about as much as was asked for", "[unit][limits]") {
   REQUIRE(bed.reserved() == 0);
 }
 
-TEST_CASE("the memory of one stream is trimmed alone", "[unit][limits]") {
+TEST_CASE("the memory of one stream is trimmed alone", "[limits]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -94,7 +94,7 @@ TEST_CASE("the memory of one stream is trimmed alone", "[unit][limits]") {
   REQUIRE(bed.reserved() == 96_MiB);
 }
 
-TEST_CASE("memory that idles goes back by itself, memory in use never", "[unit][limits]") {
+TEST_CASE("memory that idles goes back by itself, memory in use never", "[limits]") {
   Bed bed;
   const Address kept = bed.malloc(64_MiB);
   bed.free(bed.malloc(512_MiB));
@@ -113,7 +113,7 @@ TEST_CASE("memory that idles goes back by itself, memory in use never", "[unit][
   bed.free(kept);
 }
 
-TEST_CASE("what is used again in time is not idle", "[unit][limits]") {
+TEST_CASE("what is used again in time is not idle", "[limits]") {
   Bed bed;
   Address p = bed.malloc(512_MiB);
   const auto creates = sim::count("cuMemCreate");
@@ -125,7 +125,7 @@ TEST_CASE("what is used again in time is not idle", "[unit][limits]") {
   REQUIRE(sim::count("cuMemCreate") == creates);
 }
 
-TEST_CASE("rung 1: what has passed meanwhile is found", "[unit][limits]") {
+TEST_CASE("rung 1: what has passed meanwhile is found", "[limits]") {
   Bed bed({}, with(128_MiB));
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -139,8 +139,7 @@ TEST_CASE("rung 1: what has passed meanwhile is found", "[unit][limits]") {
   REQUIRE(q == p);
 }
 
-TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free",
-          "[unit][limits]") {
+TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free", "[limits]") {
   Bed bed({}, with(4_GiB));
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -156,7 +155,7 @@ TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free"
   REQUIRE(bed.stats().num_ooms == 0);
 }
 
-TEST_CASE("rung 3: just enough is given back", "[unit][limits]") {
+TEST_CASE("rung 3: just enough is given back", "[limits]") {
   Bed bed({.device_memory = 1_GiB});
   std::vector<Address> blocks;
   for (int i = 0; i < 14; ++i)
@@ -170,8 +169,7 @@ TEST_CASE("rung 3: just enough is given back", "[unit][limits]") {
   REQUIRE(bed.stats().num_ooms == 0);
 }
 
-TEST_CASE("the last rung: the program's own hooks, then an error that says why",
-          "[unit][limits]") {
+TEST_CASE("the last rung: the program's own hooks, then an error that says why", "[limits]") {
   Bed bed({}, with(128_MiB));
   Hook hook{&bed, bed.malloc(100_MiB)};
   bed.allocator->limits().add_oom_hook(Hook::call, &hook);

@@ -44,7 +44,7 @@ class Bed {
 
 }  // namespace
 
-TEST_CASE("a page counts at its newest place", "[unit][mapped_pages]") {
+TEST_CASE("a page counts at its newest place") {
   Bed bed;
   REQUIRE(bed.map(100, 10, 7) == Told{{'+', 100, 10}});
   REQUIRE(bed.map(200, 10, 7) == Told{{'-', 100, 10}, {'+', 200, 10}});
@@ -54,7 +54,7 @@ TEST_CASE("a page counts at its newest place", "[unit][mapped_pages]") {
   REQUIRE(bed.map(300, 20, 7) == Told{{'+', 300, 20}});  // the handle is another page's
 }
 
-TEST_CASE("a page whose move is undone counts where it was", "[unit][mapped_pages]") {
+TEST_CASE("a page whose move is undone counts where it was") {
   Bed bed;
   (void)bed.map(100, 10, 7);
   (void)bed.map(200, 10, 7);
@@ -62,7 +62,7 @@ TEST_CASE("a page whose move is undone counts where it was", "[unit][mapped_page
   REQUIRE(bed.unmap(100, 10) == Told{{'-', 100, 10}});
 }
 
-TEST_CASE("one unmapping ends several pages", "[unit][mapped_pages]") {
+TEST_CASE("one unmapping ends several pages") {
   Bed bed;
   (void)bed.map(100, 10, 7);
   (void)bed.map(110, 20, 8);
@@ -71,7 +71,7 @@ TEST_CASE("one unmapping ends several pages", "[unit][mapped_pages]") {
   REQUIRE(bed.unmap(130, 10) == Told{{'-', 130, 10}});
 }
 
-TEST_CASE("a place whose unmapping was not seen is forgotten", "[unit][mapped_pages]") {
+TEST_CASE("a place whose unmapping was not seen is forgotten") {
   Bed bed;
   (void)bed.map(100, 10, 7);
   REQUIRE(bed.map(100, 10, 8) == Told{{'+', 100, 10}});

@@ -52,8 +52,7 @@ struct Rounds {
 
 }  // namespace
 
-TEST_CASE("what pages cost is small while it is a hundredth of the time",
-          "[unit][mapping_cost]") {
+TEST_CASE("what pages cost is small while it is a hundredth of the time", "[mapping_cost]") {
   MappingCost cost;
   Nanoseconds now = 1000 * kSecond;
   CHECK_FALSE(cost.is_small(now));  // it has just begun
@@ -72,7 +71,7 @@ TEST_CASE("what pages cost is small while it is a hundredth of the time",
   CHECK(cost.is_small(now));
 }
 
-TEST_CASE("handles are fine only where the program has time for them", "[unit][mapping_cost]") {
+TEST_CASE("handles are fine only where the program has time for them", "[mapping_cost]") {
   Bed bed({.device_memory = kMemory});
   (void)bed.malloc(128_MiB);
   CHECK(made() == 4);  // of 32 MiB: the program has just begun
@@ -85,7 +84,7 @@ TEST_CASE("handles are fine only where the program has time for them", "[unit][m
   CHECK(made() == 4 + 64 + 114 + 64);  // of 32 MiB at most
 }
 
-TEST_CASE("fine handles end where they take too much of the time", "[unit][mapping_cost]") {
+TEST_CASE("fine handles end where they take too much of the time", "[mapping_cost]") {
   Bed bed({.device_memory = kMemory});
   (void)bed.malloc(64_MiB);
   sim::advance_clock(2 * kSecond);
@@ -101,7 +100,7 @@ TEST_CASE("fine handles end where they take too much of the time", "[unit][mappi
 }
 
 TEST_CASE("moves that take little of the time go on where much would be made for them",
-          "[unit][mapping_cost]") {
+          "[mapping_cost]") {
   Rounds program(120_MiB);
   program.go(100, 10 * kSecond);
   CHECK(program.held() == program.first);
@@ -113,7 +112,7 @@ TEST_CASE("moves that take little of the time go on where much would be made for
   CHECK(program.moved() == moved);
 }
 
-TEST_CASE("moves end where little has to be made for that", "[unit][mapping_cost]") {
+TEST_CASE("moves end where little has to be made for that", "[mapping_cost]") {
   Rounds program(20_MiB);
   program.go(10, 10 * kSecond);
   CHECK(program.held() <= program.first + most_bought(program.first));

@@ -38,7 +38,7 @@ constexpr Bytes kMemory = 128_GiB;  // so much that handles are of kPiece
 
 }  // namespace
 
-TEST_CASE("free pages are moved together before new ones are made", "[unit][moves]") {
+TEST_CASE("free pages are moved together before new ones are made", "[moves]") {
   Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   scattered.free_gone();
@@ -55,7 +55,7 @@ TEST_CASE("free pages are moved together before new ones are made", "[unit][move
   bed.free(p);
 }
 
-TEST_CASE("without a need pages stay where they are", "[unit][moves]") {
+TEST_CASE("without a need pages stay where they are", "[moves]") {
   Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   scattered.free_gone();
@@ -64,8 +64,7 @@ TEST_CASE("without a need pages stay where they are", "[unit][moves]") {
   REQUIRE(bed.stats().num_pages_moved == 0);
 }
 
-TEST_CASE("a moved page's old address is unmapped only when its last work is over",
-          "[unit][moves]") {
+TEST_CASE("a moved page's old address is unmapped only when its last work is over", "[moves]") {
   Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   const CUstream s = bed.stream();
@@ -86,7 +85,7 @@ TEST_CASE("a moved page's old address is unmapped only when its last work is ove
 }
 
 TEST_CASE("a page in use on another stream is not moved to where it could be written early",
-          "[unit][moves]") {
+          "[moves]") {
   Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   const CUstream s = bed.stream();
@@ -102,7 +101,7 @@ TEST_CASE("a page in use on another stream is not moved to where it could be wri
   REQUIRE(sim::faults().empty());
 }
 
-TEST_CASE("a move that the driver refuses leaves the pages where they were", "[unit][moves]") {
+TEST_CASE("a move that the driver refuses leaves the pages where they were", "[moves]") {
   for (const char* call : {"cuMemMap", "cuMemSetAccess"}) {
     Bed bed({.device_memory = kMemory});
     Scattered scattered(bed, kPiece, 16);
@@ -115,7 +114,7 @@ TEST_CASE("a move that the driver refuses leaves the pages where they were", "[u
   }
 }
 
-TEST_CASE("moved pages go back to the driver, too", "[unit][moves]") {
+TEST_CASE("moved pages go back to the driver, too", "[moves]") {
   Bed bed({.device_memory = kMemory});
   {
     Scattered scattered(bed, kPiece, 16);
@@ -131,7 +130,7 @@ TEST_CASE("moved pages go back to the driver, too", "[unit][moves]") {
   REQUIRE(sim::live_mappings() == 0);
 }
 
-TEST_CASE("a page stays while its old address is mapped", "[unit][moves]") {
+TEST_CASE("a page stays while its old address is mapped", "[moves]") {
   Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
   scattered.free_gone();
@@ -153,7 +152,7 @@ TEST_CASE("a page stays while its old address is mapped", "[unit][moves]") {
 }
 
 TEST_CASE("memory stranded on idle and destroyed streams is used before pages are made",
-          "[unit][moves]") {
+          "[moves]") {
   Bed bed({.device_memory = kMemory});
   std::vector<CUstream> streams;
   std::vector<Address> blocks;
@@ -206,7 +205,7 @@ std::uint64_t late_calls(Cycle cycle) {
 
 }  // namespace
 
-TEST_CASE("requests that are never alive together stop fighting for a page", "[unit][moves]") {
+TEST_CASE("requests that are never alive together stop fighting for a page", "[moves]") {
   Bed bed;
   const auto once = [&](Bytes bytes) { bed.free(bed.malloc(bytes)); };
   REQUIRE(late_calls([&] {
@@ -217,12 +216,12 @@ TEST_CASE("requests that are never alive together stop fighting for a page", "[u
   REQUIRE(bed.stats().reserved_bytes[0].peak <= static_cast<std::int64_t>(50_MiB));
 }
 
-TEST_CASE("a size that a large request takes the page of gets another", "[unit][moves]") {
+TEST_CASE("a size that a large request takes the page of gets another", "[moves]") {
   Bed bed;
   REQUIRE(late_calls([&] { fight_for_a_page(bed); }) == 0);
 }
 
-TEST_CASE("after a trim moving is tried again", "[unit][moves]") {
+TEST_CASE("after a trim moving is tried again", "[moves]") {
   Bed bed;
   const auto cycle = [&] { fight_for_a_page(bed); };
   REQUIRE(late_calls(cycle) == 0);
@@ -235,8 +234,7 @@ TEST_CASE("after a trim moving is tried again", "[unit][moves]") {
   REQUIRE(bed.reserved() < held);
 }
 
-TEST_CASE("moving for a size pays off after some moves, soon after each other",
-          "[unit][moves]") {
+TEST_CASE("moving for a size pays off after some moves, soon after each other", "[moves]") {
   constexpr Bytes kSize = 4_MiB;
   Refaults refaults;
   const auto gone = [](const Refaults::Served&) { return false; };
@@ -263,7 +261,7 @@ TEST_CASE("moving for a size pays off after some moves, soon after each other",
   REQUIRE_FALSE(refaults.paid_off(kSize, now, false, gone));  // and it has begun anew
 }
 
-TEST_CASE("moving pays off at once in a program that has settled", "[unit][moves]") {
+TEST_CASE("moving pays off at once in a program that has settled", "[moves]") {
   constexpr Bytes kSize = 4_MiB;
   Refaults refaults;
   const auto gone = [](const Refaults::Served&) { return false; };
@@ -276,7 +274,7 @@ TEST_CASE("moving pays off at once in a program that has settled", "[unit][moves
   REQUIRE(refaults.paid_off(kSize, 4, true, gone));
 }
 
-TEST_CASE("sizes that are not asked for again are forgotten", "[unit][moves]") {
+TEST_CASE("sizes that are not asked for again are forgotten", "[moves]") {
   Refaults refaults;
   for (std::int64_t i = 1; i <= 10'000; ++i)
     refaults.got(static_cast<Bytes>(i) * 2_MiB, {.when = i});
@@ -295,7 +293,7 @@ void turns(Bed& bed, int rounds) {
 
 }  // namespace
 
-TEST_CASE("a program that has settled gets slabs only when they pay", "[unit][moves]") {
+TEST_CASE("a program that has settled gets slabs only when they pay", "[moves]") {
   Bed bed;
   (void)bed.malloc(1_KiB);
   turns(bed, 1000);
@@ -304,8 +302,7 @@ TEST_CASE("a program that has settled gets slabs only when they pay", "[unit][mo
   REQUIRE(bed.reserved() > 2_MiB);
 }
 
-TEST_CASE("memory that is made while less is in use than before unsettles nothing",
-          "[unit][moves]") {
+TEST_CASE("memory that is made while less is in use than before unsettles nothing", "[moves]") {
   Bed bed;
   (void)bed.malloc(1_KiB);
   const CUstream stream = bed.stream();

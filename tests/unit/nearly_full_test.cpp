@@ -16,7 +16,7 @@ bool fits(Bed& bed, Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("small blocks of all sizes share pages", "[unit][nearly_full]") {
+TEST_CASE("small blocks of all sizes share pages", "[nearly_full]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
     Bed bed({.device_memory = 64_MiB}, {.backing = backing});
     std::vector<Address> blocks;
@@ -38,7 +38,7 @@ TEST_CASE("small blocks of all sizes share pages", "[unit][nearly_full]") {
 }
 
 TEST_CASE("small blocks stay in the page that was used first, and an empty page is free",
-          "[unit][nearly_full]") {
+          "[nearly_full]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
     Bed bed({.device_memory = 6_MiB}, {.backing = backing});
     const Address a = bed.malloc(1_MiB);
@@ -56,7 +56,7 @@ TEST_CASE("small blocks stay in the page that was used first, and an empty page 
   }
 }
 
-TEST_CASE("small blocks lie where the driver puts them", "[unit][nearly_full]") {
+TEST_CASE("small blocks lie where the driver puts them", "[nearly_full]") {
   // The same calls at both: pages are told apart by the order in which they came.
   const auto places = [](bool bare) {
     Bed bed({.device_memory = 64_MiB, .log = false});
@@ -95,7 +95,7 @@ TEST_CASE("small blocks lie where the driver puts them", "[unit][nearly_full]") 
   REQUIRE(places(false) == places(true));
 }
 
-TEST_CASE("the last page of a device can be had", "[unit][nearly_full]") {
+TEST_CASE("the last page of a device can be had", "[nearly_full]") {
   Bed bed({.device_memory = 64_MiB});
   std::vector<Address> blocks;
   for (int i = 0; i < 16; ++i)
@@ -109,7 +109,7 @@ TEST_CASE("the last page of a device can be had", "[unit][nearly_full]") {
 }
 
 TEST_CASE("what is in limbo is waited for before a nearly full device gives more",
-          "[unit][nearly_full]") {
+          "[nearly_full]") {
   Bed bed({.device_memory = 512_MiB});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -123,7 +123,7 @@ TEST_CASE("what is in limbo is waited for before a nearly full device gives more
   REQUIRE(sim::faults().empty());
 }
 
-TEST_CASE("slabs come back with the room", "[unit][nearly_full]") {
+TEST_CASE("slabs come back with the room", "[nearly_full]") {
   Bed bed({.device_memory = 8_GiB});
   const Address most = bed.malloc(7_GiB + 512_MiB);
   (void)bed.malloc(1000_KiB);  // the next page is asked for with little left
@@ -145,7 +145,7 @@ TEST_CASE("slabs come back with the room", "[unit][nearly_full]") {
   REQUIRE(sim::faults().empty());
 }
 
-TEST_CASE("the driver is not asked for its free memory at each growth", "[unit][nearly_full]") {
+TEST_CASE("the driver is not asked for its free memory at each growth", "[nearly_full]") {
   Bed bed({.device_memory = 128_GiB});
   for (int i = 0; i < 200; ++i)
     (void)bed.malloc(64_MiB);

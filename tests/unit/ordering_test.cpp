@@ -11,7 +11,7 @@ constexpr Bytes kBytes = 8_MiB;
 
 }  // namespace
 
-TEST_CASE("a free does not wait for a running kernel", "[unit][ordering]") {
+TEST_CASE("a free does not wait for a running kernel", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -22,7 +22,7 @@ TEST_CASE("a free does not wait for a running kernel", "[unit][ordering]") {
 }
 
 TEST_CASE("with one active stream a freed block is reused at once, without a wait or a query",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   Address p = bed.malloc(kBytes);
@@ -37,7 +37,7 @@ TEST_CASE("with one active stream a freed block is reused at once, without a wai
   REQUIRE(records() == 10);
 }
 
-TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering]") {
+TEST_CASE("one fence serves all frees between two submissions", "[ordering]") {
   Bed bed;
   std::vector<Address> blocks;
   for (int i = 0; i < 8; ++i)
@@ -48,8 +48,7 @@ TEST_CASE("one fence serves all frees between two submissions", "[unit][ordering
   REQUIRE(records() == 1);
 }
 
-TEST_CASE("a free that lacks nothing but a fence gets it on the quick way",
-          "[unit][ordering]") {
+TEST_CASE("a free that lacks nothing but a fence gets it on the quick way", "[ordering]") {
   for (const Bytes bytes : {Bytes{512}, kBytes}) {
     Bed bed;
     const CUstream s = bed.stream();
@@ -71,7 +70,7 @@ TEST_CASE("a free that lacks nothing but a fence gets it on the quick way",
   }
 }
 
-TEST_CASE("the first submission on another stream pays the debt, once", "[unit][ordering]") {
+TEST_CASE("the first submission on another stream pays the debt, once", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -92,7 +91,7 @@ TEST_CASE("the first submission on another stream pays the debt, once", "[unit][
 }
 
 // Without context events each stream is made to wait by itself.
-TEST_CASE("work on the second stream runs only after the first owner's", "[unit][ordering]") {
+TEST_CASE("work on the second stream runs only after the first owner's", "[ordering]") {
   for (const bool context_events : {true, false}) {
     Bed bed({.context_events = context_events});
     const CUstream s = bed.stream();
@@ -109,7 +108,7 @@ TEST_CASE("work on the second stream runs only after the first owner's", "[unit]
   }
 }
 
-TEST_CASE("without a hand-out there is no debt", "[unit][ordering]") {
+TEST_CASE("without a hand-out there is no debt", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -120,7 +119,7 @@ TEST_CASE("without a hand-out there is no debt", "[unit][ordering]") {
   REQUIRE(waits() == 0);
 }
 
-TEST_CASE("a stream is alone again when the other streams fall idle", "[unit][ordering]") {
+TEST_CASE("a stream is alone again when the other streams fall idle", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -146,7 +145,7 @@ TEST_CASE("a stream is alone again when the other streams fall idle", "[unit][or
 }
 
 TEST_CASE("with several streams a passed block is preferred, then new memory, then debt",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -167,7 +166,7 @@ TEST_CASE("with several streams a passed block is preferred, then new memory, th
   REQUIRE(waits() == 0);
 }
 
-TEST_CASE("a free waits for a copy to the host, and only for that", "[unit][ordering]") {
+TEST_CASE("a free waits for a copy to the host, and only for that", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -187,7 +186,7 @@ TEST_CASE("a free waits for a copy to the host, and only for that", "[unit][orde
 }
 
 TEST_CASE("results that no free asks for get no event, and the next free waits for all work",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed({}, {.backing = Backing::Vmm, .unasked_results = 3});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -216,7 +215,7 @@ TEST_CASE("results that no free asks for get no event, and the next free waits f
 }
 
 TEST_CASE("free:never does not wait, free:strict waits for everything, free:copies as auto",
-          "[unit][ordering]") {
+          "[ordering]") {
   for (const FreeMode mode : {FreeMode::Copies, FreeMode::Never, FreeMode::Strict}) {
     Bed bed({}, {.backing = Backing::Vmm, .free_mode = mode});
     const CUstream s = bed.stream();
@@ -230,7 +229,7 @@ TEST_CASE("free:never does not wait, free:strict waits for everything, free:copi
   }
 }
 
-TEST_CASE("single_stream:off pays at the allocation", "[unit][ordering]") {
+TEST_CASE("single_stream:off pays at the allocation", "[ordering]") {
   Bed bed({}, {.backing = Backing::Vmm, .single_stream = false, .run_ahead_percent = 0});
   const CUstream s = bed.stream();
   const Bytes big = 64_MiB;
@@ -242,7 +241,7 @@ TEST_CASE("single_stream:off pays at the allocation", "[unit][ordering]") {
 }
 
 TEST_CASE("memory freed on a stream is that stream's at once and another's behind an event",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -260,7 +259,7 @@ TEST_CASE("memory freed on a stream is that stream's at once and another's behin
 }
 
 TEST_CASE("a recorded stream keeps the block from its own stream until it has passed",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -274,7 +273,7 @@ TEST_CASE("a recorded stream keeps the block from its own stream until it has pa
 }
 
 TEST_CASE("a free waits for another context's work on the same device, as bare does",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context();
@@ -287,7 +286,7 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
 }
 
 TEST_CASE("a context does not end before work of another that came before a free",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUstream s = bed.stream();
@@ -305,8 +304,7 @@ TEST_CASE("a context does not end before work of another that came before a free
   REQUIRE_FALSE(sim::complete(after_free));
 }
 
-TEST_CASE("a context does not end before its own work, which others would miss",
-          "[unit][ordering]") {
+TEST_CASE("a context does not end before its own work, which others would miss", "[ordering]") {
   Bed bed;
   (void)bed.malloc(kBytes);
   const CUcontext second = make_context();
@@ -318,8 +316,7 @@ TEST_CASE("a context does not end before its own work, which others would miss",
   CHECK(sim::complete(its));
 }
 
-TEST_CASE("a free without a fence hides no later one from a context's end",
-          "[unit][ordering]") {
+TEST_CASE("a free without a fence hides no later one from a context's end", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address first = bed.malloc(kBytes);
@@ -349,7 +346,7 @@ TEST_CASE("a free without a fence hides no later one from a context's end",
   }
 }
 
-TEST_CASE("a free that the driver refuses frees nothing", "[unit][ordering]") {
+TEST_CASE("a free that the driver refuses frees nothing", "[ordering]") {
   for (const CUresult code : {CUDA_ERROR_NOT_PERMITTED, CUDA_ERROR_STREAM_CAPTURE_ISOLATION}) {
     Bed bed({}, {.backing = Backing::Vmm, .free_mode = FreeMode::Strict});
     const Address p = bed.malloc(kBytes);
@@ -364,7 +361,7 @@ TEST_CASE("a free that the driver refuses frees nothing", "[unit][ordering]") {
 }
 
 TEST_CASE("work that the host could see on the legacy stream is no barrier for others",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream(CU_STREAM_DEFAULT);
   const CUstream t = bed.stream(CU_STREAM_DEFAULT);
@@ -378,8 +375,7 @@ TEST_CASE("work that the host could see on the legacy stream is no barrier for o
   CHECK(sim::pending() == 0);
 }
 
-TEST_CASE("one context that could not be made current is not the end of it",
-          "[unit][ordering]") {
+TEST_CASE("one context that could not be made current is not the end of it", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -391,8 +387,7 @@ TEST_CASE("one context that could not be made current is not the end of it",
   CHECK_FALSE(bed.allocator->context_broken(bed.sim.context()));
 }
 
-TEST_CASE("another device's memory is made ready for a batch that touches it",
-          "[unit][ordering]") {
+TEST_CASE("another device's memory is made ready for a batch that touches it", "[ordering]") {
   Bed bed;
   const CUstream s = bed.stream();
   bed.launch(s);
@@ -414,7 +409,7 @@ TEST_CASE("another device's memory is made ready for a batch that touches it",
 }
 
 TEST_CASE("the state of a destroyed stream is used again, but not before its work is over",
-          "[unit][ordering]") {
+          "[ordering]") {
   Bed bed;
   Address p = bed.malloc(kBytes);
   for (int i = 0; i < 50; ++i) {

@@ -29,7 +29,7 @@ PageMap* new_map() {
 
 }  // namespace
 
-TEST_CASE("pages have their owner wherever a system maps them", "[unit][page_map]") {
+TEST_CASE("pages have their owner wherever a system maps them", "[page_map]") {
   auto* const map = new_map();
   auto* const segment = stand_in<Segment>();
   auto* const block = stand_in<Block>();
@@ -53,7 +53,7 @@ TEST_CASE("pages have their owner wherever a system maps them", "[unit][page_map
   }
 }
 
-TEST_CASE("what no program may have is refused, and nobody's", "[unit][page_map]") {
+TEST_CASE("what no program may have is refused, and nobody's", "[page_map]") {
   auto* const map = new_map();
   CHECK_FALSE(map->prepare(kEnd - 2_MiB, kEnd + 2_MiB));
   CHECK_FALSE(map->prepare(kEnd, kEnd + 2_MiB));

@@ -37,8 +37,7 @@ CUresult CUDAAPI tell(int* value, CUdevice_attribute attribute, CUdevice device)
 
 }  // namespace
 
-TEST_CASE("an address is of memory where the process has mapped something",
-          "[unit][pageable]") {
+TEST_CASE("an address is of memory where the process has mapped something") {
   static int variable = 0;
   int local = 0;
   const auto heap = std::make_unique<int>(0);
@@ -60,7 +59,7 @@ TEST_CASE("an address is of memory where the process has mapped something",
   munmap(two, page);
 }
 
-TEST_CASE("numbers are no addresses", "[unit][pageable]") {
+TEST_CASE("numbers are no addresses") {
   int local = 0;
   const Address top = std::bit_ceil(of(&local));
   errno = 7;
@@ -74,7 +73,7 @@ TEST_CASE("numbers are no addresses", "[unit][pageable]") {
   CHECK(errno == 7);
 }
 
-TEST_CASE("the driver is asked once whether kernels reach it", "[unit][pageable]") {
+TEST_CASE("the driver is asked once whether kernels reach it") {
   Driver driver{};
   driver.device_get_count = two_devices;
   driver.device_get_attribute = tell;

@@ -18,8 +18,7 @@ void saw_often(ParameterWords& words, std::size_t place, int times = 1000) {
 
 }  // namespace
 
-TEST_CASE("a freed address is believed where addresses in use were before",
-          "[unit][parameter_words]") {
+TEST_CASE("a freed address is believed where addresses in use were before") {
   ParameterWords words;
   saw_often(words, 3);
   CHECK(words.saw(kKernel, 3, Held::Freed));
@@ -31,8 +30,7 @@ TEST_CASE("a freed address is believed where addresses in use were before",
   CHECK(words.saw(kKernel, 5, Held::Freed));
 }
 
-TEST_CASE("a place that has held something else is never believed again",
-          "[unit][parameter_words]") {
+TEST_CASE("a place that has held something else is never believed again") {
   for (const Held other : {Held::Other, Held::Freed}) {
     ParameterWords words;
     CHECK(words.may_be(kKernel, 1));
@@ -48,7 +46,7 @@ TEST_CASE("a place that has held something else is never believed again",
   CHECK_FALSE(words.saw(kKernel, 1, Held::Other));
 }
 
-TEST_CASE("a whole parameter is always believed", "[unit][parameter_words]") {
+TEST_CASE("a whole parameter is always believed") {
   ParameterWords words;
   for (const Held held : {Held::Other, Held::Freed, Held::End, Held::InUse})
     CHECK(words.saw(kKernel, 0, held));

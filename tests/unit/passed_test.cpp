@@ -19,7 +19,7 @@ CUcontext context(std::uintptr_t number) {
 
 }  // namespace
 
-TEST_CASE("what the driver refuses to end lives on", "[unit][passed]") {
+TEST_CASE("what the driver refuses to end lives on") {
   PassedTable table;
   table.began(Kind::Handle, 7, 2_MiB, nullptr);
   const auto handle = table.ended(Kind::Handle, 7);
@@ -35,7 +35,7 @@ TEST_CASE("what the driver refuses to end lives on", "[unit][passed]") {
   CHECK_FALSE(table.ended(Kind::Mipmap, 7));
 }
 
-TEST_CASE("arrays end with their context, handles do not", "[unit][passed]") {
+TEST_CASE("arrays end with their context, handles do not") {
   PassedTable table;
   table.began(Kind::Array, 1, 1_MiB, context(1));
   table.began(Kind::Array, 2, 1_MiB, context(2));
@@ -49,8 +49,7 @@ TEST_CASE("arrays end with their context, handles do not", "[unit][passed]") {
   CHECK(of(table, Kind::Array).live_bytes == 3_MiB);
 }
 
-TEST_CASE("what the driver holds is measured, and imported memory is not the process's",
-          "[unit][passed]") {
+TEST_CASE("what the driver holds is measured, and imported memory is not the process's") {
   PassedTable table;
   table.began(Kind::Handle, 7, 2_MiB, nullptr, 1);
   table.began(Kind::Imported, 8, 1_MiB, nullptr, 1);
@@ -68,7 +67,7 @@ TEST_CASE("what the driver holds is measured, and imported memory is not the pro
   CHECK(of(table, Kind::Graphs).live == 1);
 }
 
-TEST_CASE("the share names what the driver served", "[unit][passed]") {
+TEST_CASE("the share names what the driver served") {
   PassedTable table;
   CHECK(share_text(table.read(), 10, 1_MiB).empty());
   table.count(Kind::Pool, 1_MiB);

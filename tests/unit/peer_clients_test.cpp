@@ -22,7 +22,7 @@ std::size_t nothing_is_loaded(const char*) noexcept {
 
 }  // namespace
 
-TEST_CASE("a client needs its module and an open device", "[unit][peer_clients]") {
+TEST_CASE("a client needs its module and an open device") {
   namespace fs = std::filesystem;
   char name[] = "/tmp/peer_clients_XXXXXX";
   const fs::path root = mkdtemp(name);

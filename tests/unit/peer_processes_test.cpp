@@ -45,7 +45,7 @@ Address driver_memory(Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("once an engine works unseen a free waits for the device", "[unit][peer_processes]") {
+TEST_CASE("once an engine works unseen a free waits for the device", "[peer_processes]") {
   for (const bool before : {true, false}) {
     Bed bed;
     if (!before) bed.free(bed.malloc(4096));
@@ -64,7 +64,7 @@ TEST_CASE("once an engine works unseen a free waits for the device", "[unit][pee
   }
 }
 
-TEST_CASE("memory of a context that network cards reach is quiet", "[unit][peer_processes]") {
+TEST_CASE("memory of a context that network cards reach is quiet", "[peer_processes]") {
   constexpr Bytes kBytes = 64_MiB;
   const auto set_flags = [] {
     REQUIRE(entry<CUresult (*)(unsigned)>("cuCtxSetFlags")(kContextSyncMemops) == CUDA_SUCCESS);
@@ -106,7 +106,7 @@ TEST_CASE("memory of a context that network cards reach is quiet", "[unit][peer_
   }
 }
 
-TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][peer_processes]") {
+TEST_CASE("a block that leaves its streams' sight is quiet first", "[peer_processes]") {
   for (const Bytes bytes : {Bytes{1000}, 5_MiB}) {
     Bed bed;
     const Owed owed(bed, bytes);
@@ -130,7 +130,7 @@ TEST_CASE("a block that leaves its streams' sight is quiet first", "[unit][peer_
   }
 }
 
-TEST_CASE("a thread without a context gives memory back", "[unit][peer_processes]") {
+TEST_CASE("a thread without a context gives memory back", "[peer_processes]") {
   Bed bed;
   bed.free(bed.malloc(64_MiB));
   const Address kept = bed.malloc(10_MiB);
@@ -146,7 +146,7 @@ TEST_CASE("a thread without a context gives memory back", "[unit][peer_processes
   bed.free(kept);
 }
 
-TEST_CASE("neighbours are asked once all else has failed", "[unit][peer_processes]") {
+TEST_CASE("neighbours are asked once all else has failed", "[peer_processes]") {
   Bed bed({.device_memory = 256_MiB});
   asked = 0;
   PeerProcesses(*bed.allocator).set_neighbours({.ask = ask});
@@ -169,8 +169,7 @@ TEST_CASE("neighbours are asked once all else has failed", "[unit][peer_processe
   CHECK(asked == 2);
 }
 
-TEST_CASE("an allocation waits for the work of processes that make room",
-          "[unit][peer_processes]") {
+TEST_CASE("an allocation waits for the work of processes that make room", "[peer_processes]") {
   struct Row {
     std::uint32_t yield_after, patience;
     std::vector<Room> answers;
@@ -208,7 +207,7 @@ TEST_CASE("an allocation waits for the work of processes that make room",
 }
 
 TEST_CASE("memory taken in debt and freed on a stream is quiet when it leaves",
-          "[unit][peer_processes]") {
+          "[peer_processes]") {
   constexpr Bytes kBytes = 8_MiB;
   Bed bed;
   const Owed owed(bed, kBytes);

@@ -55,7 +55,7 @@ struct Peers : Bed {
 }  // namespace
 
 TEST_CASE("a peer's kernel comes after the former owner's, whenever access was enabled",
-          "[unit][peers]") {
+          "[peers]") {
   for (const bool before : {true, false}) {
     Peers bed;
     if (before) bed.open();
@@ -77,8 +77,7 @@ TEST_CASE("a peer's kernel comes after the former owner's, whenever access was e
   }
 }
 
-TEST_CASE("where submissions go unseen enabling access waits for what is owed",
-          "[unit][peers]") {
+TEST_CASE("where submissions go unseen enabling access waits for what is owed", "[peers]") {
   Peers bed({.backing = Backing::Vmm, .single_stream = false});
   const Address p = bed.alloc_there();
   bed.launch_there({.accesses = {{p, kBytes, true}}});
@@ -90,7 +89,7 @@ TEST_CASE("where submissions go unseen enabling access waits for what is owed",
   CHECK(sim::complete(late));
 }
 
-TEST_CASE("with peers no more memory is held than without", "[unit][peers]") {
+TEST_CASE("with peers no more memory is held than without", "[peers]") {
   for (const bool seen : {true, false}) {
     Peers bed({.backing = Backing::Vmm, .single_stream = seen});
     bed.open();
@@ -107,7 +106,7 @@ TEST_CASE("with peers no more memory is held than without", "[unit][peers]") {
 }
 
 TEST_CASE("pages stay with those who may still need them when a peer's access ends",
-          "[unit][peers]") {
+          "[peers]") {
   Peers bed;
   bed.open();
   const Address p = bed.alloc_there();
@@ -122,8 +121,7 @@ TEST_CASE("pages stay with those who may still need them when a peer's access en
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("a free waits for another context's copy of the block and for no other",
-          "[unit][peers]") {
+TEST_CASE("a free waits for another context's copy of the block and for no other", "[peers]") {
   for (const Bytes bytes : {Bytes{1000}, Bytes{4_MiB}}) {
     Bed bed({}, {.backing = Backing::Driver});
     const CUstream s = bed.stream();

@@ -10,8 +10,7 @@
 
 using namespace custash;
 
-TEST_CASE("a pitch is the driver's for that device, width and element alone",
-          "[unit][pitches]") {
+TEST_CASE("a pitch is the driver's for that device, width and element alone") {
   static Pitches pitches;
   CHECK_FALSE(pitches.find({0, 4, 100}));
   pitches.add({0, 4, 100}, {512, true});
@@ -30,8 +29,7 @@ TEST_CASE("a pitch is the driver's for that device, width and element alone",
   CHECK_FALSE(pitches.find({0, 4, 99}));
 }
 
-TEST_CASE("the size of pitched memory is that of the layout that the driver showed",
-          "[unit][pitches]") {
+TEST_CASE("the size of pitched memory is that of the layout that the driver showed") {
   const auto whole = PitchAnswer::from(100, 7, 512, 7 * 512);
   REQUIRE(whole);
   CHECK(whole->bytes(100, 9) == 9 * 512);
@@ -44,7 +42,7 @@ TEST_CASE("the size of pitched memory is that of the layout that the driver show
   CHECK_FALSE(PitchAnswer::from(0, 7, 0, 0));
 }
 
-TEST_CASE("a size that no number holds is none", "[unit][pitches]") {
+TEST_CASE("a size that no number holds is none") {
   constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
   const PitchAnswer answer{512, true};
   CHECK(answer.bytes(100, 0) == 0);
@@ -53,7 +51,7 @@ TEST_CASE("a size that no number holds is none", "[unit][pitches]") {
   CHECK(answer.bytes(100, kMost) == 0);
 }
 
-TEST_CASE("questions that no slot can hold are not kept", "[unit][pitches]") {
+TEST_CASE("questions that no slot can hold are not kept") {
   static Pitches pitches;
   for (const PitchQuestion& question : {PitchQuestion{64, 4, 100},
                                         PitchQuestion{-1, 4, 100},
@@ -66,8 +64,7 @@ TEST_CASE("questions that no slot can hold are not kept", "[unit][pitches]") {
   }
 }
 
-TEST_CASE("threads fill the table together, and a full table answers rightly",
-          "[unit][pitches]") {
+TEST_CASE("threads fill the table together, and a full table answers rightly") {
   static Pitches pitches;
   constexpr Bytes kWidths = 4000;  // more than there are slots
   const auto pitch_of = [](Bytes width) { return (width + 511) / 512 * 512; };

@@ -14,7 +14,7 @@
 
 using namespace custash;
 
-TEST_CASE("a queue gives what a deque gives", "[unit][pool_set]") {
+TEST_CASE("a queue gives what a deque gives", "[pool_set]") {
   std::mt19937 random(1);
   Fifo<int> queue;
   std::deque<int> like;
@@ -40,7 +40,7 @@ TEST_CASE("a queue gives what a deque gives", "[unit][pool_set]") {
   }
 }
 
-TEST_CASE("what has left a queue is gone", "[unit][pool_set]") {
+TEST_CASE("what has left a queue is gone", "[pool_set]") {
   Fifo<std::shared_ptr<int>> queue;
   const auto item = std::make_shared<int>(1);
   for (int i = 0; i < 3; ++i)
@@ -50,7 +50,7 @@ TEST_CASE("what has left a queue is gone", "[unit][pool_set]") {
   CHECK(item.use_count() == 2);
 }
 
-TEST_CASE("a set of pools gives its members in order", "[unit][pool_set]") {
+TEST_CASE("a set of pools gives its members in order", "[pool_set]") {
   PoolSet set;
   for (std::size_t i = 0; i < 200; ++i)
     set.expect(i);
@@ -66,7 +66,7 @@ TEST_CASE("a set of pools gives its members in order", "[unit][pool_set]") {
   CHECK(set.next(64) == 199);
 }
 
-TEST_CASE("what one of many streams has freed serves the others", "[unit][pool_set]") {
+TEST_CASE("what one of many streams has freed serves the others", "[pool_set]") {
   Bed bed;
   std::vector<CUstream> streams;
   std::vector<Address> blocks;
@@ -93,7 +93,7 @@ TEST_CASE("what one of many streams has freed serves the others", "[unit][pool_s
   bed.free(plain);
 }
 
-TEST_CASE("contexts leave no slabs behind", "[unit][pool_set]") {
+TEST_CASE("contexts leave no slabs behind", "[pool_set]") {
   Bed bed;
   const CUcontext first = bed.sim.context();
   const auto round = [&] {

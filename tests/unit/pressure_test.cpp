@@ -33,8 +33,7 @@ void end_pair(Bed& bed, CUstream first) {
 
 }  // namespace
 
-TEST_CASE("under pressure only work before a free on a stream is waited for",
-          "[unit][pressure]") {
+TEST_CASE("under pressure only work before a free on a stream is waited for", "[pressure]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
     Bed bed({.device_memory = 512_MiB}, {.backing = backing});
     const CUstream s = bed.stream();
@@ -52,8 +51,7 @@ TEST_CASE("under pressure only work before a free on a stream is waited for",
   }
 }
 
-TEST_CASE("under pressure a stream's own wait for a later kernel is given up",
-          "[unit][pressure]") {
+TEST_CASE("under pressure a stream's own wait for a later kernel is given up", "[pressure]") {
   Bed bed({.device_memory = 512_MiB});
   const CUstream s = bed.stream();
   const Address p = bed.malloc_on(s, 300_MiB);
@@ -72,7 +70,7 @@ TEST_CASE("under pressure a stream's own wait for a later kernel is given up",
 }
 
 TEST_CASE("under pressure small blocks freed on a stream are waited for, but not for ever",
-          "[unit][pressure]") {
+          "[pressure]") {
   for (const bool hopeless : {false, true}) {
     Bed bed({.device_memory = 256_MiB}, {.backing = Backing::Vmm, .thread_caches = false});
     const CUstream s = bed.stream();
@@ -93,7 +91,7 @@ TEST_CASE("under pressure small blocks freed on a stream are waited for, but not
 }
 
 TEST_CASE("plain memory is not given back while a kernel runs that needs a later one",
-          "[unit][pressure]") {
+          "[pressure]") {
   Bed bed({.device_memory = 512_MiB}, plain());
   bed.free(bed.malloc(300_MiB));
   const CUstream t = begin_pair(bed);
@@ -108,8 +106,7 @@ TEST_CASE("plain memory is not given back while a kernel runs that needs a later
   CHECK(bed.try_malloc(400_MiB, &q).ok());
 }
 
-TEST_CASE("plain memory is given back when the device has got through its work",
-          "[unit][pressure]") {
+TEST_CASE("plain memory is given back when the device has got through its work", "[pressure]") {
   Bed bed({.device_memory = 512_MiB, .advance = sim::Advance::Timed}, plain());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -131,7 +128,7 @@ TEST_CASE("plain memory is given back when the device has got through its work",
 }
 
 TEST_CASE("other contexts of the device are asked before plain memory is given back",
-          "[unit][pressure]") {
+          "[pressure]") {
   Bed bed({.device_memory = 512_MiB}, plain());
   bed.free(bed.malloc(300_MiB));
   const CUcontext second = make_context(0);
@@ -146,8 +143,7 @@ TEST_CASE("other contexts of the device are asked before plain memory is given b
   CHECK(bed.try_malloc(400_MiB, &q).ok());
 }
 
-TEST_CASE("what other processes ask for is given while the device is idle",
-          "[unit][pressure]") {
+TEST_CASE("what other processes ask for is given while the device is idle", "[pressure]") {
   Bed bed({.device_memory = 512_MiB}, plain());
   bed.free(bed.malloc(300_MiB));
   const CUstream t = begin_pair(bed);
@@ -159,7 +155,7 @@ TEST_CASE("what other processes ask for is given while the device is idle",
   CHECK(outside.give_back(0, 300_MiB) >= 300_MiB);
 }
 
-TEST_CASE("a free on another context's stream waits for nothing", "[unit][pressure]") {
+TEST_CASE("a free on another context's stream waits for nothing", "[pressure]") {
   for (const CUdevice device : {0, 1}) {
     for (const Bytes bytes : {64_MiB, Bytes{1000}}) {
       Bed bed({.device_memory = 1_GiB});
@@ -190,7 +186,7 @@ TEST_CASE("a free on another context's stream waits for nothing", "[unit][pressu
 }
 
 TEST_CASE("memory freed on another context's stream is had again when that is over",
-          "[unit][pressure]") {
+          "[pressure]") {
   Bed bed({.device_memory = 512_MiB});
   const Address p = bed.malloc(300_MiB);
   (void)make_context(1);
@@ -202,7 +198,7 @@ TEST_CASE("memory freed on another context's stream is had again when that is ov
   CHECK(sim::complete(sim::last_op(there)));
 }
 
-TEST_CASE("a context that ends lets go of memory freed on its streams", "[unit][pressure]") {
+TEST_CASE("a context that ends lets go of memory freed on its streams", "[pressure]") {
   Bed bed({.device_memory = 512_MiB});
   const Address p = bed.malloc(300_MiB);
   const CUcontext second = make_context(1);
@@ -217,7 +213,7 @@ TEST_CASE("a context that ends lets go of memory freed on its streams", "[unit][
 // A plain allocation takes no memory whose free on a stream comes after the first kernel:
 // without custash, it gets other memory there, and the kernels meet.
 TEST_CASE("plain memory between kernels that need each other waits for no free on a stream",
-          "[unit][pressure]") {
+          "[pressure]") {
   for (const unsigned kernels : {CU_STREAM_DEFAULT, CU_STREAM_NON_BLOCKING}) {
     for (const bool ordered : {false, true}) {
       for (const Bytes bytes : {Bytes{4096}, 600_KiB, 8_MiB}) {

@@ -23,7 +23,7 @@ bool take(auto& from, Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("quota: without a limit nothing is counted", "[unit][quota]") {
+TEST_CASE("quota: without a limit nothing is counted", "[quota]") {
   Quota quota;
   CHECK(take(quota, 1_GiB));
   CHECK(quota.room() == ~0ULL);
@@ -31,8 +31,7 @@ TEST_CASE("quota: without a limit nothing is counted", "[unit][quota]") {
   CHECK_FALSE(quota.shared());
 }
 
-TEST_CASE("quota: what is measured leaves less room, and may exceed the limit",
-          "[unit][quota]") {
+TEST_CASE("quota: what is measured leaves less room, and may exceed the limit", "[quota]") {
   Quota quota;
   quota.begin(kLimit, {});
   REQUIRE(take(quota, kLimit - kPiece));
@@ -47,8 +46,7 @@ TEST_CASE("quota: what is measured leaves less room, and may exceed the limit",
   CHECK_FALSE(take(quota, 1));
 }
 
-TEST_CASE("quota: while a call is under way, what is measured never becomes less",
-          "[unit][quota]") {
+TEST_CASE("quota: while a call is under way, what is measured never becomes less", "[quota]") {
   constexpr Bytes kContext = 10 * kPiece;
   Quota quota;
   quota.begin(kLimit, {});
@@ -86,8 +84,7 @@ TEST_CASE("quota: while a call is under way, what is measured never becomes less
   CHECK(quota.own().found == 0);
 }
 
-TEST_CASE("quota: each charge, and none besides, asks for what is not charged",
-          "[unit][quota]") {
+TEST_CASE("quota: each charge, and none besides, asks for what is not charged", "[quota]") {
   static int asked;
   asked = 0;
   Quota quota;
@@ -101,7 +98,7 @@ TEST_CASE("quota: each charge, and none besides, asks for what is not charged",
   CHECK(asked == 9);  // before it refuses, once more
 }
 
-TEST_CASE("quota: a budget takes both or none", "[unit][quota]") {
+TEST_CASE("quota: a budget takes both or none", "[quota]") {
   DeviceBudget budget;
   budget.quota().begin(kLimit, {});
   budget.set_limit(2 * kLimit);
@@ -115,7 +112,7 @@ TEST_CASE("quota: a budget takes both or none", "[unit][quota]") {
   CHECK(budget.quota().used() == 0);
 }
 
-TEST_CASE("quota: members race, none is beyond, and all that fits is had", "[unit][quota]") {
+TEST_CASE("quota: members race, none is beyond, and all that fits is had", "[quota]") {
   std::array<QuotaShare, 16> shares{};
   std::array<Quota, 16> members;
   for (std::size_t i = 0; i < members.size(); ++i)
@@ -141,8 +138,7 @@ TEST_CASE("quota: members race, none is beyond, and all that fits is had", "[uni
   }
 }
 
-TEST_CASE("quota: the shares of the dead are freed before anybody is refused",
-          "[unit][quota]") {
+TEST_CASE("quota: the shares of the dead are freed before anybody is refused", "[quota]") {
   std::array<QuotaShare, 4> shares{};
   emptied = &shares;
   Quota quota;

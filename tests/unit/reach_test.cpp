@@ -23,8 +23,7 @@ std::optional<Submission> begin(Bed& bed, CUstream stream, SubmissionKind view) 
 
 }  // namespace
 
-TEST_CASE("a free waits for a kernel that reaches host memory, and for no other",
-          "[unit][reach]") {
+TEST_CASE("a free waits for a kernel that reaches host memory, and for no other", "[reach]") {
   for (const SubmissionKind view :
        {SubmissionKind::ReachesHost, SubmissionKind::ReachesHostGraph, SubmissionKind::Apart}) {
     Bed bed;
@@ -37,7 +36,7 @@ TEST_CASE("a free waits for a kernel that reaches host memory, and for no other"
 }
 
 TEST_CASE("nothing owed is handed out while a kernel that reaches host memory runs",
-          "[unit][reach]") {
+          "[reach]") {
   for (const Bytes bytes : {Bytes{512}, Bytes{4_MiB}, kLarge}) {
     for (const SubmissionKind view :
          {SubmissionKind::ReachesHost, SubmissionKind::ReachesHostGraph}) {
@@ -60,7 +59,7 @@ TEST_CASE("nothing owed is handed out while a kernel that reaches host memory ru
   }
 }
 
-TEST_CASE("beside other kernels it is handed out as ever, in debt", "[unit][reach]") {
+TEST_CASE("beside other kernels it is handed out as ever, in debt", "[reach]") {
   Bed bed;
   const Owed owed(bed, kLarge);
   const CUstream b = bed.stream();
@@ -70,7 +69,7 @@ TEST_CASE("beside other kernels it is handed out as ever, in debt", "[unit][reac
 }
 
 TEST_CASE("what was owed before a kernel that reaches host memory, its launch pays for",
-          "[unit][reach]") {
+          "[reach]") {
   Bed bed;
   const Owed owed(bed, kLarge);
   REQUIRE(bed.malloc(kLarge) == owed.p);  // one stream: at once
@@ -82,7 +81,7 @@ TEST_CASE("what was owed before a kernel that reaches host memory, its launch pa
 }
 
 TEST_CASE("with one stream its order is enough beside a kernel that reaches host memory",
-          "[unit][reach]") {
+          "[reach]") {
   Bed bed;
   const Owed owed(bed, kLarge);
   bed.launch(owed.a, {}, SubmissionKind::ReachesHost);
@@ -90,7 +89,7 @@ TEST_CASE("with one stream its order is enough beside a kernel that reaches host
   CHECK(sim::count("cuEventQuery") == 0);
 }
 
-TEST_CASE("once a kernel that reaches host memory is over, debt is as ever", "[unit][reach]") {
+TEST_CASE("once a kernel that reaches host memory is over, debt is as ever", "[reach]") {
   Bed bed;
   const CUstream b = bed.stream();
   const Address other = bed.malloc(kLarge);
@@ -102,7 +101,7 @@ TEST_CASE("once a kernel that reaches host memory is over, debt is as ever", "[u
 }
 
 TEST_CASE("a captured kernel that reaches host memory makes launches of graphs do so",
-          "[unit][reach]") {
+          "[reach]") {
   for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Visible}) {
     Bed bed;
     const CUstream b = bed.stream();
@@ -118,7 +117,7 @@ TEST_CASE("a captured kernel that reaches host memory makes launches of graphs d
   }
 }
 
-TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][reach]") {
+TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[reach]") {
   for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Apart}) {
     Bed bed;
     const CUcontext reader = make_context(1);
@@ -139,7 +138,7 @@ TEST_CASE("a kernel of a peer that reaches host memory counts, too", "[unit][rea
   }
 }
 
-TEST_CASE("no allocation waits for a kernel that the host is to feed", "[unit][reach]") {
+TEST_CASE("no allocation waits for a kernel that the host is to feed", "[reach]") {
   for (const bool ticket : {false, true}) {
     Bed bed({.patience = std::chrono::milliseconds(200)});
     const Owed owed(bed, kLarge);
@@ -154,7 +153,7 @@ TEST_CASE("no allocation waits for a kernel that the host is to feed", "[unit][r
 }
 
 TEST_CASE("access is given beside a kernel that the host is to feed only when nothing is owed",
-          "[unit][reach]") {
+          "[reach]") {
   Bed bed;
   const Owed owed(bed, kLarge);
   const CUcontext reader = make_context(1);
@@ -170,7 +169,7 @@ TEST_CASE("access is given beside a kernel that the host is to feed only when no
 }
 
 TEST_CASE("free:parameters leaves out kernels without such an address, and no others",
-          "[unit][reach]") {
+          "[reach]") {
   struct Case {
     FreeMode mode;
     Submission::Reach reach;
@@ -196,7 +195,7 @@ TEST_CASE("free:parameters leaves out kernels without such an address, and no ot
 }
 
 TEST_CASE("a free waits for a launch that has not returned where its kernel reaches the host",
-          "[unit][reach]") {
+          "[reach]") {
   for (const SubmissionKind view : {SubmissionKind::ReachesHost, SubmissionKind::Apart}) {
     Bed bed;
     const CUstream s = bed.stream();
@@ -222,7 +221,7 @@ TEST_CASE("a free waits for a launch that has not returned where its kernel reac
   }
 }
 
-TEST_CASE("a free within a launch of the same thread does not wait for that", "[unit][reach]") {
+TEST_CASE("a free within a launch of the same thread does not wait for that", "[reach]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kLarge);

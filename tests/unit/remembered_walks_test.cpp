@@ -44,7 +44,7 @@ bool finds(const RememberedWalks& walks, const Made& made, const Walk& wanted) {
 
 }  // namespace
 
-TEST_CASE("a walk is recognised while its return addresses stand", "[unit][remembered_walks]") {
+TEST_CASE("a walk is recognised while its return addresses stand") {
   Made made;
   RememberedWalks walks;
   const Walk walk = made.walk({{3, 100}, {7, 200}, {9, 300}});
@@ -62,7 +62,7 @@ TEST_CASE("a walk is recognised while its return addresses stand", "[unit][remem
   CHECK_FALSE(walks.find(made.stack.data() + 1, kMost, &other));
 }
 
-TEST_CASE("walks of one frame are kept apart", "[unit][remembered_walks]") {
+TEST_CASE("walks of one frame are kept apart") {
   Made made;
   RememberedWalks walks;
   walks.keep(made.frame(), made.walk({{3, 100}, {7, 200}, {9, 300}}));
@@ -75,7 +75,7 @@ TEST_CASE("walks of one frame are kept apart", "[unit][remembered_walks]") {
   CHECK_FALSE(finds(walks, made, made.walk({{3, 101}, {8, 200}, {9, 300}})));
 }
 
-TEST_CASE("a walk that does not stand is not kept", "[unit][remembered_walks]") {
+TEST_CASE("a walk that does not stand is not kept") {
   Made made;
   RememberedWalks walks;
   const Walk walk = made.walk({{3, 100}, {7, 200}});
@@ -87,8 +87,7 @@ TEST_CASE("a walk that does not stand is not kept", "[unit][remembered_walks]") 
   CHECK_FALSE(finds(walks, made, made.walk({})));
 }
 
-TEST_CASE("of many walks the latest are recognised, and none wrongly",
-          "[unit][remembered_walks]") {
+TEST_CASE("of many walks the latest are recognised, and none wrongly") {
   Made made;
   RememberedWalks walks;
   std::mt19937 dice(7);

@@ -62,7 +62,7 @@ void count_entries() {
 
 }  // namespace
 
-TEST_CASE("a block of a capture is nobody's while a graph may use it", "[unit][rules_memory]") {
+TEST_CASE("a block of a capture is nobody's while a graph may use it", "[rules_memory]") {
   Bed bed;
   Graph of(bed);
   bed.free(of.block);
@@ -80,7 +80,7 @@ TEST_CASE("a block of a capture is nobody's while a graph may use it", "[unit][r
   CHECK(bed.stats().active_bytes[0].current == bed.stats().allocated_bytes[0].current);
 }
 
-TEST_CASE("a graph has no memory that its stream's work still uses", "[unit][rules_memory]") {
+TEST_CASE("a graph has no memory that its stream's work still uses", "[rules_memory]") {
   for (const Bytes bytes : {Bytes{1000}, kBytes}) {
     Bed bed;
     const CUstream s = bed.stream();
@@ -98,8 +98,7 @@ TEST_CASE("a graph has no memory that its stream's work still uses", "[unit][rul
   }
 }
 
-TEST_CASE("a block that a capture has freed is nobody's before it ends",
-          "[unit][rules_memory]") {
+TEST_CASE("a block that a capture has freed is nobody's before it ends", "[rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   bed.malloc(kBytes);
@@ -112,7 +111,7 @@ TEST_CASE("a block that a capture has freed is nobody's before it ends",
   CHECK(bed.malloc(kBytes) != p);
 }
 
-TEST_CASE("a slab's page waits for what its blocks waited for", "[unit][rules_memory]") {
+TEST_CASE("a slab's page waits for what its blocks waited for", "[rules_memory]") {
   Bed bed({}, {.backing = Backing::Vmm, .thread_caches = false, .slabs_after = 0});
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -132,7 +131,7 @@ TEST_CASE("a slab's page waits for what its blocks waited for", "[unit][rules_me
 }
 
 TEST_CASE("moved pages are not written before their last owner's kernel has ended",
-          "[unit][rules_memory]") {
+          "[rules_memory]") {
   Bed bed({.device_memory = 128_GiB});  // so much that handles are of 32 MiB
   constexpr Bytes kPiece = 32_MiB;
   const CUstream s = bed.stream();
@@ -150,7 +149,7 @@ TEST_CASE("moved pages are not written before their last owner's kernel has ende
   CHECK_FALSE(runs_beside(bed, t, s, p, 8 * kPiece));
 }
 
-TEST_CASE("pages made while a peer comes are the peer's, too", "[unit][rules_memory]") {
+TEST_CASE("pages made while a peer comes are the peer's, too", "[rules_memory]") {
   for (int calls = 1; calls <= 8; ++calls) {
     Bed bed;
     const CUcontext second = make_context(1);
@@ -173,7 +172,7 @@ TEST_CASE("pages made while a peer comes are the peer's, too", "[unit][rules_mem
   }
 }
 
-TEST_CASE("a peer that pays for nothing finds nothing owed", "[unit][rules_memory]") {
+TEST_CASE("a peer that pays for nothing finds nothing owed", "[rules_memory]") {
   for (const Bytes bytes : {kBytes, Bytes{1000}}) {
     Bed bed;
     CUcontext last = nullptr;
@@ -198,8 +197,7 @@ TEST_CASE("a peer that pays for nothing finds nothing owed", "[unit][rules_memor
   }
 }
 
-TEST_CASE("a block that another process has closed waits for work here",
-          "[unit][rules_memory]") {
+TEST_CASE("a block that another process has closed waits for work here", "[rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -213,7 +211,7 @@ TEST_CASE("a block that another process has closed waits for work here",
   CHECK((q != p || !runs_beside(bed, t, s, q, kOther)));
 }
 
-TEST_CASE("what one stream has freed is not taken by another's hit", "[unit][rules_memory]") {
+TEST_CASE("what one stream has freed is not taken by another's hit", "[rules_memory]") {
   Bed bed({.device_memory = 64_GiB}, {.backing = Backing::Vmm, .slabs_after = 0});
   constexpr Bytes kSmall = 1000;
   const CUstream s = bed.stream();
@@ -240,8 +238,7 @@ TEST_CASE("what one stream has freed is not taken by another's hit", "[unit][rul
   }
 }
 
-TEST_CASE("a request waits for memory that was freed in a stream's order",
-          "[unit][rules_memory]") {
+TEST_CASE("a request waits for memory that was freed in a stream's order", "[rules_memory]") {
   Bed bed({.device_memory = 256_MiB});
   const CUstream s = bed.stream();
   const Address p = bed.malloc_on(s, 160_MiB);
@@ -250,7 +247,7 @@ TEST_CASE("a request waits for memory that was freed in a stream's order",
   bed.free(bed.malloc(160_MiB));
 }
 
-TEST_CASE("freed neighbours of two streams are neither stream's", "[unit][rules_memory]") {
+TEST_CASE("freed neighbours of two streams are neither stream's", "[rules_memory]") {
   Bed bed({.device_memory = 512_MiB});  // nearly full: all streams share one pool
   constexpr Bytes kSmall = 256_KiB;
   const CUstream s = bed.stream();
@@ -268,7 +265,7 @@ TEST_CASE("freed neighbours of two streams are neither stream's", "[unit][rules_
 }
 
 TEST_CASE("a destroyed stream's memory is not that of the next stream with its state",
-          "[unit][rules_memory]") {
+          "[rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream(CU_STREAM_DEFAULT);
   const Address p = bed.malloc_on(s, kBytes);
@@ -287,7 +284,7 @@ TEST_CASE("a destroyed stream's memory is not that of the next stream with its s
 }
 
 TEST_CASE("what an ended thread left for others is not that of the next stream with its state",
-          "[unit][rules_memory]") {
+          "[rules_memory]") {
   Bed bed({}, {.backing = Backing::Vmm, .slabs_after = 0});
   constexpr Bytes kSmall = 1000;
   constexpr auto kOwn = NullStream::PerThread;
@@ -320,7 +317,7 @@ TEST_CASE("what an ended thread left for others is not that of the next stream w
   }
 }
 
-TEST_CASE("a hit takes no block in debt once a second stream works", "[unit][rules_memory]") {
+TEST_CASE("a hit takes no block in debt once a second stream works", "[rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes / 4);
@@ -332,8 +329,7 @@ TEST_CASE("a hit takes no block in debt once a second stream works", "[unit][rul
   CHECK(bed.malloc(kBytes / 4) != p);  // there is other memory
 }
 
-TEST_CASE("a fence recorded after the free is waited for by no stream",
-          "[unit][rules_memory]") {
+TEST_CASE("a fence recorded after the free is waited for by no stream", "[rules_memory]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -349,8 +345,7 @@ TEST_CASE("a fence recorded after the free is waited for by no stream",
   CHECK(sim::pending() == 0);
 }
 
-TEST_CASE("a page is not given back while it is mapped at an old address",
-          "[unit][rules_memory]") {
+TEST_CASE("a page is not given back while it is mapped at an old address", "[rules_memory]") {
   Bed bed({.device_memory = 128_GiB});
   constexpr Bytes kPiece = 32_MiB;
   const CUstream s = bed.stream();

@@ -32,7 +32,7 @@ Address owed_block(Bed& bed, CUstream stream) {
 
 }  // namespace
 
-TEST_CASE("a stream with a call under way is no idle one", "[unit][rules]") {
+TEST_CASE("a stream with a call under way is no idle one", "[rules]") {
   Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -54,8 +54,7 @@ TEST_CASE("a stream with a call under way is no idle one", "[unit][rules]") {
   check_runs_behind(s, sim::last_op(t));
 }
 
-TEST_CASE("what a stream has waited for since a free on it counts at the next",
-          "[unit][rules]") {
+TEST_CASE("what a stream has waited for since a free on it counts at the next", "[rules]") {
   Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -76,7 +75,7 @@ TEST_CASE("what a stream has waited for since a free on it counts at the next",
   check_runs_behind(s, sim::last_op(u));
 }
 
-TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[unit][rules]") {
+TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[rules]") {
   Bed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -90,7 +89,7 @@ TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[unit
   CHECK(sim::complete(late));
 }
 
-TEST_CASE("memory of another stream whose event is refused is waited for", "[unit][rules]") {
+TEST_CASE("memory of another stream whose event is refused is waited for", "[rules]") {
   for (const bool here_too : {false, true}) {
     Bed bed({}, Bed::without_run_ahead());
     const CUstream s = bed.stream();
@@ -108,7 +107,7 @@ TEST_CASE("memory of another stream whose event is refused is waited for", "[uni
   }
 }
 
-TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules]") {
+TEST_CASE("a copy between contexts waits for what the other owes", "[rules]") {
   for (const bool refused : {false, true}) {
     Bed bed;
     const Owed owed(bed, kBytes);
@@ -127,7 +126,7 @@ TEST_CASE("a copy between contexts waits for what the other owes", "[unit][rules
   }
 }
 
-TEST_CASE("where no fence can be had the device is waited for", "[unit][rules]") {
+TEST_CASE("where no fence can be had the device is waited for", "[rules]") {
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context(0);
@@ -143,7 +142,7 @@ TEST_CASE("where no fence can be had the device is waited for", "[unit][rules]")
 }
 
 TEST_CASE("memory freed on another context's stream is quiet before it is had again",
-          "[unit][rules]") {
+          "[rules]") {
   for (const bool marked : {true, false}) {
     Bed bed;
     const Address p = bed.malloc(kBytes);
@@ -161,7 +160,7 @@ TEST_CASE("memory freed on another context's stream is quiet before it is had ag
   }
 }
 
-TEST_CASE("a stream made where another ended has paid nothing", "[unit][rules]") {
+TEST_CASE("a stream made where another ended has paid nothing", "[rules]") {
   Bed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -191,7 +190,7 @@ TEST_CASE("a stream made where another ended has paid nothing", "[unit][rules]")
   sim::run_all();
 }
 
-TEST_CASE("each thread's own stream pays for itself", "[unit][rules]") {
+TEST_CASE("each thread's own stream pays for itself", "[rules]") {
   Bed bed;
   const Address p = owed_block(bed, bed.stream());
   const auto launch = [&] {
@@ -208,8 +207,7 @@ TEST_CASE("each thread's own stream pays for itself", "[unit][rules]") {
   CHECK(sim::count("cuStreamWaitEvent") == 2);
 }
 
-TEST_CASE("a launch that may begin early is told to wait while memory is owed",
-          "[unit][rules]") {
+TEST_CASE("a launch that may begin early is told to wait while memory is owed", "[rules]") {
   Bed bed;
   const CUstream s = bed.stream();
   CHECK(Submission::order_wanted(*bed.allocator, s, NullStream::Legacy).none());
@@ -221,7 +219,7 @@ TEST_CASE("a launch that may begin early is told to wait while memory is owed",
   sim::release(s);
 }
 
-TEST_CASE("a free waits for kernels and graphs that reach host memory", "[unit][rules]") {
+TEST_CASE("a free waits for kernels and graphs that reach host memory", "[rules]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -240,7 +238,7 @@ TEST_CASE("a free waits for kernels and graphs that reach host memory", "[unit][
 }
 
 TEST_CASE("a quick free waits for results under a fence that was recorded for others",
-          "[unit][rules]") {
+          "[rules]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -255,7 +253,7 @@ TEST_CASE("a quick free waits for results under a fence that was recorded for ot
 }
 
 TEST_CASE("what ran before a capture is over for frees elsewhere, whoever's stream it was on",
-          "[unit][rules]") {
+          "[rules]") {
   Bed bed;
   const CUstream c = bed.stream();
   bed.malloc(kBytes);

@@ -84,7 +84,7 @@ void release(Bed& bed, CUcontext context) {
 
 }  // namespace
 
-TEST_CASE("no fence is recorded while a capture begins", "[unit][rules_threads]") {
+TEST_CASE("no fence is recorded while a capture begins", "[rules_threads]") {
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(kBytes);
@@ -104,7 +104,7 @@ TEST_CASE("no fence is recorded while a capture begins", "[unit][rules_threads]"
   (void)end_capture(bed, s);
 }
 
-TEST_CASE("no capture begins while a fence is recorded", "[unit][rules_threads]") {
+TEST_CASE("no capture begins while a fence is recorded", "[rules_threads]") {
   int held_back = 0;
   for (int at = 1; at <= 6; ++at) {
     Bed bed;
@@ -132,7 +132,7 @@ TEST_CASE("no capture begins while a fence is recorded", "[unit][rules_threads]"
   CHECK(held_back > 0);
 }
 
-TEST_CASE("a context ends after those who wait for its work", "[unit][rules_threads]") {
+TEST_CASE("a context ends after those who wait for its work", "[rules_threads]") {
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context(0);
@@ -157,7 +157,7 @@ TEST_CASE("a context ends after those who wait for its work", "[unit][rules_thre
   sim::set_entry_check(nullptr);
 }
 
-TEST_CASE("a context that has ended meanwhile is passed by", "[unit][rules_threads]") {
+TEST_CASE("a context that has ended meanwhile is passed by", "[rules_threads]") {
   Bed bed;
   const Address p = bed.malloc(kBytes);
   std::array<CUcontext, 2> others{};
@@ -180,8 +180,7 @@ TEST_CASE("a context that has ended meanwhile is passed by", "[unit][rules_threa
   CHECK(sim::late_uses().empty());
 }
 
-TEST_CASE("a free waits for the work of a context that is about to end",
-          "[unit][rules_threads]") {
+TEST_CASE("a free waits for the work of a context that is about to end", "[rules_threads]") {
   Bed bed;
   const Address p = bed.malloc(kBytes);
   const CUcontext second = make_context(0);
@@ -203,7 +202,7 @@ TEST_CASE("a free waits for the work of a context that is about to end",
 }
 
 TEST_CASE("memory taken in debt beside a launch that the host feeds is quiet",
-          "[unit][rules_threads]") {
+          "[rules_threads]") {
   constexpr Bytes kMore = 2 * kBytes;  // grows into the block that was freed
   int shared = 0;
   bool came = true;

@@ -30,7 +30,7 @@ void uneven_chunks(Bed& bed, Between between) {
 }  // namespace
 
 TEST_CASE("what another stream freed is seen to pass beside frees in each round",
-          "[unit][settling]") {
+          "[settling]") {
   Bed bed({.advance = sim::Advance::Timed, .default_kernel = 50'000});
   const CUstream stream = bed.stream();
   sim::OpId last = 0;
@@ -47,7 +47,7 @@ TEST_CASE("what another stream freed is seen to pass beside frees in each round"
   CHECK(held(bed) <= 300_MiB);
 }
 
-TEST_CASE("a program has settled once no more is in use than before", "[unit][settling]") {
+TEST_CASE("a program has settled once no more is in use than before", "[settling]") {
   Settling settling;
   const auto make = [&](std::int64_t most, std::int64_t now) {
     settling.in_use(most, now);
@@ -72,7 +72,7 @@ TEST_CASE("a program has settled once no more is in use than before", "[unit][se
 }
 
 TEST_CASE("before memory is made, blocks that wait outside limbo are asked for, too",
-          "[unit][settling]") {
+          "[settling]") {
   Bed bed({.advance = sim::Advance::Timed, .default_kernel = 50'000});
   const CUstream first = bed.stream();
   const CUstream second = bed.stream();
@@ -104,7 +104,7 @@ TEST_CASE("before memory is made, blocks that wait outside limbo are asked for, 
   CHECK(held(bed) <= 24_MiB);
 }
 
-TEST_CASE("a trim ends what the program before it may hold", "[unit][settling]") {
+TEST_CASE("a trim ends what the program before it may hold", "[settling]") {
   Bed fresh;
   uneven_chunks(fresh, [] {});
   Bed bed;
@@ -114,7 +114,7 @@ TEST_CASE("a trim ends what the program before it may hold", "[unit][settling]")
   CHECK(held(bed) <= held(fresh));
 }
 
-TEST_CASE("a reset of the statistics' peaks changes no memory", "[unit][settling]") {
+TEST_CASE("a reset of the statistics' peaks changes no memory", "[settling]") {
   Bed plain;
   uneven_chunks(plain, [] {});
   Bed bed;

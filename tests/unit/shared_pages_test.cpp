@@ -31,7 +31,7 @@ void use_and_check(Bed& bed, const std::vector<Address>& blocks, Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("classes that are hardly used share one page", "[unit][shared_pages]") {
+TEST_CASE("classes that are hardly used share one page", "[shared_pages]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
     Bed bed(kRoomy, {.backing = backing});
     std::vector<Address> blocks;
@@ -42,7 +42,7 @@ TEST_CASE("classes that are hardly used share one page", "[unit][shared_pages]")
   }
 }
 
-TEST_CASE("a class has a slab after so many requests", "[unit][shared_pages]") {
+TEST_CASE("a class has a slab after so many requests", "[shared_pages]") {
   Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 8});
   std::vector<Address> blocks;
   for (int i = 0; i < 8; ++i)
@@ -58,7 +58,7 @@ TEST_CASE("a class has a slab after so many requests", "[unit][shared_pages]") {
 }
 
 TEST_CASE("streams that take turns in shared pages do not wait for each other",
-          "[unit][shared_pages]") {
+          "[shared_pages]") {
   Bed bed(kRoomy);
   std::vector<CUstream> streams;
   for (int i = 0; i < 40; ++i)
@@ -83,8 +83,7 @@ TEST_CASE("streams that take turns in shared pages do not wait for each other",
   REQUIRE(sim::faults().empty());
 }
 
-TEST_CASE("small blocks lie in the gap at the end of a large block's page",
-          "[unit][shared_pages]") {
+TEST_CASE("small blocks lie in the gap at the end of a large block's page", "[shared_pages]") {
   Bed bed(kRoomy);
   const Address large = large_with_gap(bed);
   const auto made = sim::count("cuMemCreate");
@@ -101,7 +100,7 @@ TEST_CASE("small blocks lie in the gap at the end of a large block's page",
   REQUIRE(bed.reserved() == 0);
 }
 
-TEST_CASE("a slab lies in such a gap, and leaves it", "[unit][shared_pages]") {
+TEST_CASE("a slab lies in such a gap, and leaves it", "[shared_pages]") {
   Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 0});
   const Address large = large_with_gap(bed);
   const auto made = sim::count("cuMemCreate");
@@ -116,7 +115,7 @@ TEST_CASE("a slab lies in such a gap, and leaves it", "[unit][shared_pages]") {
   REQUIRE(bed.reserved() == 0);
 }
 
-TEST_CASE("a page that is wholly free is no gap", "[unit][shared_pages]") {
+TEST_CASE("a page that is wholly free is no gap", "[shared_pages]") {
   Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 0});
   bed.free(bed.malloc(96_MiB));
   const Address large = bed.malloc(64_MiB);  // two handles of three
@@ -124,8 +123,7 @@ TEST_CASE("a page that is wholly free is no gap", "[unit][shared_pages]") {
   REQUIRE((small < large || small >= large + 96_MiB));
 }
 
-TEST_CASE("sizes that take turns do not take each other's pages for ever",
-          "[unit][shared_pages]") {
+TEST_CASE("sizes that take turns do not take each other's pages for ever", "[shared_pages]") {
   for (const std::vector<Bytes>& sizes :
        {std::vector<Bytes>{777, 4873, 8969, 13'065, 17'161, 21'257, 25'353},
         {777, 20_MiB},

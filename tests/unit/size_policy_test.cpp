@@ -5,7 +5,7 @@
 
 using namespace custash;
 
-TEST_CASE("every small size fits its class and no smaller class", "[unit][size_policy]") {
+TEST_CASE("every small size fits its class and no smaller class", "[size_policy]") {
   for (Bytes bytes = 1; bytes <= kSmallLimit; bytes += 61) {
     const SizeClass c = size_class(bytes);
     REQUIRE(c < SizeClass::Large);
@@ -16,20 +16,20 @@ TEST_CASE("every small size fits its class and no smaller class", "[unit][size_p
   REQUIRE(class_bytes(kEachClass.back()) == kSmallLimit);
 }
 
-TEST_CASE("classes are exact at their own size and aligned", "[unit][size_policy]") {
+TEST_CASE("classes are exact at their own size and aligned", "[size_policy]") {
   for (const SizeClass c : kEachClass) {
     REQUIRE(size_class(class_bytes(c)) == c);
     REQUIRE(class_bytes(c) % kAlignment == 0);
   }
 }
 
-TEST_CASE("a class wastes at most a fifth above 2 KiB", "[unit][size_policy]") {
+TEST_CASE("a class wastes at most a fifth above 2 KiB", "[size_policy]") {
   for (Bytes bytes = 2049; bytes <= kSmallLimit; bytes += 127) {
     REQUIRE(class_bytes(size_class(bytes)) * 4 <= bytes * 5 + 4);
   }
 }
 
-TEST_CASE("handles are whole pages, smaller as the device fills", "[unit][size_policy]") {
+TEST_CASE("handles are whole pages, smaller as the device fills", "[size_policy]") {
   for (const Bytes growth : {2_MiB, 34_MiB, 400_MiB, 1_GiB, 100_GiB}) {
     Bytes last = kPageBytes;
     for (const Bytes left : {0_MiB, 1_GiB, 5_GiB, 70_GiB, 1000_GiB}) {
@@ -44,7 +44,7 @@ TEST_CASE("handles are whole pages, smaller as the device fills", "[unit][size_p
   }
 }
 
-TEST_CASE("handles are finer the more is lost", "[unit][size_policy]") {
+TEST_CASE("handles are finer the more is lost", "[size_policy]") {
   for (const Bytes most : {0_MiB, 100_MiB, 8_GiB, 100_GiB}) {
     REQUIRE(finer_handle_bytes(most + most / kShareLost, most) == ~0ULL);
     Bytes last = kHandleBytes;
@@ -59,7 +59,7 @@ TEST_CASE("handles are finer the more is lost", "[unit][size_policy]") {
   }
 }
 
-TEST_CASE("a fitted block touches no more pages than cuMemAlloc takes", "[unit][size_policy]") {
+TEST_CASE("a fitted block touches no more pages than cuMemAlloc takes", "[size_policy]") {
   for (Bytes begin = 0; begin < 6_MiB; begin += 211 * kAlignment) {
     for (Bytes wanted = kAlignment; wanted < 9_MiB; wanted += 173 * kAlignment) {
       const Bytes bytes = round_large(wanted);

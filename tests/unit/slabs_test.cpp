@@ -21,7 +21,7 @@ struct SlabsBed {
 
 }  // namespace
 
-TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs]") {
+TEST_CASE("a slab hands out every block once, aligned and inside", "[slabs]") {
   for (const SizeClass c : kEachClass) {
     SlabsBed bed;
     bed.slab_heap.add(&bed.backing, c, nullptr);
@@ -36,7 +36,7 @@ TEST_CASE("a slab hands out every block once, aligned and inside", "[unit][slabs
   }
 }
 
-TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
+TEST_CASE("the block freed last is handed out first", "[slabs]") {
   SlabsBed bed;
   bed.slab_heap.add(&bed.backing, SizeClass{}, nullptr);
   const SmallRef a = bed.slab_heap.take(SizeClass{}, kAnything);
@@ -46,7 +46,7 @@ TEST_CASE("the block freed last is handed out first", "[unit][slabs]") {
   REQUIRE(bed.slab_heap.take(SizeClass{}, kAnything).address() == a.address());
 }
 
-TEST_CASE("a small block that waits comes after those that do not", "[unit][slabs]") {
+TEST_CASE("a small block that waits comes after those that do not", "[slabs]") {
   SlabsBed bed;
   const SizeClass c = size_class(512_KiB);  // four to a slab
   bed.slab_heap.add(&bed.backing, c, nullptr);
@@ -72,7 +72,7 @@ TEST_CASE("a small block that waits comes after those that do not", "[unit][slab
   REQUIRE(bed.slab_heap.validate());
 }
 
-TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[unit][slabs]") {
+TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[slabs]") {
   SlabsBed bed;
   bed.slab_heap.add(&bed.backing, SizeClass(3), nullptr);
   const SmallRef a = bed.slab_heap.take(SizeClass(3), kAnything);
@@ -88,7 +88,7 @@ TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[unit
   REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
 }
 
-TEST_CASE("a slab whose blocks all wait does not hide another", "[unit][slabs]") {
+TEST_CASE("a slab whose blocks all wait does not hide another", "[slabs]") {
   SlabsBed bed;
   const SizeClass c = size_class(64_KiB);  // 32 to a slab
   Block other{.address = 128_MiB, .size = kSlabBytes};
@@ -105,7 +105,7 @@ TEST_CASE("a slab whose blocks all wait does not hide another", "[unit][slabs]")
   REQUIRE(bed.slab_heap.validate());
 }
 
-TEST_CASE("of a new slab its own block is taken, however full others are", "[unit][slabs]") {
+TEST_CASE("of a new slab its own block is taken, however full others are", "[slabs]") {
   SlabsBed bed;
   const SizeClass c = size_class(64_KiB);
   Block other{.address = 128_MiB, .size = kSlabBytes};

@@ -86,7 +86,7 @@ struct Blocks {
 
 }  // namespace
 
-TEST_CASE("what holds one value is not copied", "[unit][sleep_digests]") {
+TEST_CASE("what holds one value is not copied", "[sleep_digests]") {
   Blocks it;
   it.add(24_MiB);
   it.write(it.add(16_MiB), 0, std::string(16_MiB, 'x'));
@@ -107,7 +107,7 @@ TEST_CASE("what holds one value is not copied", "[unit][sleep_digests]") {
   CHECK(it.right());
 }
 
-TEST_CASE("sleep copies only what changed", "[unit][sleep_digests]") {
+TEST_CASE("sleep copies only what changed", "[sleep_digests]") {
   Blocks it;
   for (int i = 1; i < 6; ++i)
     it.fill_with(it.add(10_MiB), i);
@@ -128,7 +128,7 @@ TEST_CASE("sleep copies only what changed", "[unit][sleep_digests]") {
   CHECK(it.right());
 }
 
-TEST_CASE("a copy is not used for another block at its address", "[unit][sleep_digests]") {
+TEST_CASE("a copy is not used for another block at its address", "[sleep_digests]") {
   Blocks it;
   it.fill_with(it.add(15_MiB), 1);
   it.fill_with(it.add(15_MiB), 2);
@@ -142,7 +142,7 @@ TEST_CASE("a copy is not used for another block at its address", "[unit][sleep_d
   CHECK(it.right());
 }
 
-TEST_CASE("contents are right after random changes and sleeps", "[unit][sleep_digests]") {
+TEST_CASE("contents are right after random changes and sleeps", "[sleep_digests]") {
   std::mt19937 random(4711);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   for (int program = 0; program < 2; ++program) {
@@ -176,7 +176,7 @@ TEST_CASE("contents are right after random changes and sleeps", "[unit][sleep_di
   }
 }
 
-TEST_CASE("pieces side by side are copied and filled at once", "[unit][sleep_digests]") {
+TEST_CASE("pieces side by side are copied and filled at once", "[sleep_digests]") {
   Blocks it(64_GiB);  // whose pages have 32 MiB
   it.fill_with(it.add(24_MiB), 1);
   it.add(24_MiB);
@@ -190,7 +190,7 @@ TEST_CASE("pieces side by side are copied and filled at once", "[unit][sleep_dig
 
 // Each call of the first or the second sleep and its waking, in turn. In the second of the
 // three blocks one is copied again, one has a copy that stays, and one is filled.
-TEST_CASE("a call that fails at any time loses no contents", "[unit][sleep_digests]") {
+TEST_CASE("a call that fails at any time loses no contents", "[sleep_digests]") {
   constexpr Bytes kBytes = 1_MiB + 4096;
   for (const int at : {1, 2}) {
     std::uint64_t k = 0;
@@ -221,8 +221,7 @@ TEST_CASE("a call that fails at any time loses no contents", "[unit][sleep_diges
   }
 }
 
-TEST_CASE("a sleep that lacks host memory leaves the next one its chance",
-          "[unit][sleep_digests]") {
+TEST_CASE("a sleep that lacks host memory leaves the next one its chance", "[sleep_digests]") {
   Blocks it(2_GiB, {.backing = Backing::Vmm, .sleep_memory = 20_MiB});
   it.sleep.set_store(it.store);
   it.fill_with(it.add(40_MiB), 1);
@@ -237,7 +236,7 @@ TEST_CASE("a sleep that lacks host memory leaves the next one its chance",
 }
 
 // Where memory was short, the next sleep tries again.
-TEST_CASE("without the kernel all is copied, and said", "[unit][sleep_digests]") {
+TEST_CASE("without the kernel all is copied, and said", "[sleep_digests]") {
   for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
     for (const char* call : {"cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"}) {
       Blocks it;
@@ -263,7 +262,7 @@ TEST_CASE("without the kernel all is copied, and said", "[unit][sleep_digests]")
   }
 }
 
-TEST_CASE("digests tell contents apart", "[unit][sleep_digests]") {
+TEST_CASE("digests tell contents apart", "[sleep_digests]") {
   Bed bed(with_bytes(1_GiB));
   const Address p = bed.malloc(Digests::kPiece);
   auto* const bytes = reinterpret_cast<unsigned char*>(p);

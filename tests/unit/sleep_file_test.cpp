@@ -106,7 +106,7 @@ bool fails() {
 
 }  // namespace
 
-TEST_CASE("portions in a file keep apart", "[unit][sleep_file]") {
+TEST_CASE("portions in a file keep apart", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   REQUIRE(it.sleep.go({}).asleep);
@@ -121,7 +121,7 @@ TEST_CASE("portions in a file keep apart", "[unit][sleep_file]") {
 }
 
 TEST_CASE("a portion that cannot be written leaves those before it in the file",
-          "[unit][sleep_file]") {
+          "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   REQUIRE(it.sleep.go({}).asleep);
@@ -143,8 +143,7 @@ TEST_CASE("a portion that cannot be written leaves those before it in the file",
   it.bed.free(more);
 }
 
-TEST_CASE("what host memory has no room for goes to a file and comes back",
-          "[unit][sleep_file]") {
+TEST_CASE("what host memory has no room for goes to a file and comes back", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   for (int i = 0; i < 2; ++i) {
@@ -159,8 +158,7 @@ TEST_CASE("what host memory has no room for goes to a file and comes back",
   }
 }
 
-TEST_CASE("host memory takes what it has room for, and the file the rest",
-          "[unit][sleep_file]") {
+TEST_CASE("host memory takes what it has room for, and the file the rest", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   it.config.sleep_memory = 5_MiB;
@@ -170,8 +168,7 @@ TEST_CASE("host memory takes what it has room for, and the file the rest",
   CHECK(it.right());
 }
 
-TEST_CASE("a file that cannot be written keeps the process awake and right",
-          "[unit][sleep_file]") {
+TEST_CASE("a file that cannot be written keeps the process awake and right", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   FileCalls write;
@@ -210,7 +207,7 @@ TEST_CASE("a file that cannot be written keeps the process awake and right",
   CHECK(it.right());
 }
 
-TEST_CASE("a file that cannot be read is read again until it can", "[unit][sleep_file]") {
+TEST_CASE("a file that cannot be read is read again until it can", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   FileCalls calls;
@@ -226,7 +223,7 @@ TEST_CASE("a file that cannot be read is read again until it can", "[unit][sleep
   CHECK(failing == 0);
 }
 
-TEST_CASE("short reads and writes, and signals, are no errors", "[unit][sleep_file]") {
+TEST_CASE("short reads and writes, and signals, are no errors", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   FileCalls calls;
@@ -245,8 +242,7 @@ TEST_CASE("short reads and writes, and signals, are no errors", "[unit][sleep_fi
   CHECK(it.right());
 }
 
-TEST_CASE("a program that closes the file has its contents all the same",
-          "[unit][sleep_file]") {
+TEST_CASE("a program that closes the file has its contents all the same", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   REQUIRE(it.sleep.go({}).asleep);
@@ -264,8 +260,7 @@ TEST_CASE("a program that closes the file has its contents all the same",
   CHECK(it.right());
 }
 
-TEST_CASE("a closed file is read where the system forbids process_vm_readv",
-          "[unit][sleep_file]") {
+TEST_CASE("a closed file is read where the system forbids process_vm_readv", "[sleep_file]") {
   static std::atomic<int> asked;
   for (const int code : {EPERM, ENOSYS}) {
     asked = 0;
@@ -286,7 +281,7 @@ TEST_CASE("a closed file is read where the system forbids process_vm_readv",
   }
 }
 
-TEST_CASE("a file system without unnamed files loses the name at once", "[unit][sleep_file]") {
+TEST_CASE("a file system without unnamed files loses the name at once", "[sleep_file]") {
   static std::atomic<int> there;
   there = 0;
   const Folder folder;
@@ -315,7 +310,7 @@ TEST_CASE("a file system without unnamed files loses the name at once", "[unit][
   CHECK(it.right());
 }
 
-TEST_CASE("a folder that is not there, or too small, is refused", "[unit][sleep_file]") {
+TEST_CASE("a folder that is not there, or too small, is refused", "[sleep_file]") {
   const Folder folder;
   Sleeper it(folder);
   std::filesystem::remove(folder.path);

@@ -109,7 +109,7 @@ struct Program final : MappedMemory {
 
 }  // namespace
 
-TEST_CASE("what the program mapped leaves with ours and comes back", "[unit][sleep_mapped]") {
+TEST_CASE("what the program mapped leaves with ours and comes back", "[sleep_mapped]") {
   Program it;
   const Bytes used = sim::used(0);
   for (int i = 0; i < 3; ++i) {
@@ -126,7 +126,7 @@ TEST_CASE("what the program mapped leaves with ours and comes back", "[unit][sle
 }
 
 // Each is a reservation of its own, and a copy lies in one.
-TEST_CASE("ranges side by side are copied one by one", "[unit][sleep_mapped]") {
+TEST_CASE("ranges side by side are copied one by one", "[sleep_mapped]") {
   constexpr Address kBeginnings[] = {0, 0x5000'0000'0000};
   std::vector<std::uint64_t> copies;
   for (const Address first : kBeginnings) {
@@ -141,7 +141,7 @@ TEST_CASE("ranges side by side are copied one by one", "[unit][sleep_mapped]") {
   CHECK(copies[1] == copies[0]);
 }
 
-TEST_CASE("the answer names what stays of the program's mappings", "[unit][sleep_mapped]") {
+TEST_CASE("the answer names what stays of the program's mappings", "[sleep_mapped]") {
   Program it;
   it.stays = 6_MiB;
   CHECK(it.sleep.go({}).text.find("stays awake: 6 MiB that the program mapped") !=
@@ -149,7 +149,7 @@ TEST_CASE("the answer names what stays of the program's mappings", "[unit][sleep
   CHECK(it.right());
 }
 
-TEST_CASE("a range that comes later goes in a further portion", "[unit][sleep_mapped]") {
+TEST_CASE("a range that comes later goes in a further portion", "[sleep_mapped]") {
   Program it;
   const MappedRange last = it.awake.back();
   it.awake.pop_back();
@@ -163,7 +163,7 @@ TEST_CASE("a range that comes later goes in a further portion", "[unit][sleep_ma
 }
 
 TEST_CASE("a call that fails at any time loses nothing that the program mapped",
-          "[unit][sleep_mapped]") {
+          "[sleep_mapped]") {
   for (const char* call : {"cuMemUnmap",
                            "cuMemRelease",
                            "cuMemCreate",

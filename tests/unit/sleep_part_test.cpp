@@ -84,7 +84,7 @@ struct Watched final : HostStore {
 }  // namespace
 
 TEST_CASE("memory that is made while the process sleeps goes in a further portion",
-          "[unit][sleep_part]") {
+          "[sleep_part]") {
   Filled it;
   const Bytes used = sim::used(0);
   const SleepAnswer first = it.sleep.go({});
@@ -107,7 +107,7 @@ TEST_CASE("memory that is made while the process sleeps goes in a further portio
 }
 
 // Else waking, which may begin at any time, would read what another thread is adding to.
-TEST_CASE("host memory for a further portion is taken behind the gate", "[unit][sleep_part]") {
+TEST_CASE("host memory for a further portion is taken behind the gate", "[sleep_part]") {
   Filled it;
   Watched store(it.bed.sim.driver());
   it.sleep.set_store(store);
@@ -123,7 +123,7 @@ TEST_CASE("host memory for a further portion is taken behind the gate", "[unit][
   it.free();
 }
 
-TEST_CASE("two portions wake at once", "[unit][sleep_part]") {
+TEST_CASE("two portions wake at once", "[sleep_part]") {
   Filled it;
   REQUIRE(it.sleep.go({}).asleep);
   const Address more = it.more();
@@ -134,7 +134,7 @@ TEST_CASE("two portions wake at once", "[unit][sleep_part]") {
   it.free();
 }
 
-TEST_CASE("a portion that cannot leave changes nothing of those before", "[unit][sleep_part]") {
+TEST_CASE("a portion that cannot leave changes nothing of those before", "[sleep_part]") {
   for (const char* call : {"cuMemcpyDtoHAsync_v2", "cuMemUnmap", "cuMemHostAlloc"}) {
     Filled it;
     const Bytes first = it.sleep.go({}).sums.asleep;
@@ -156,7 +156,7 @@ TEST_CASE("a portion that cannot leave changes nothing of those before", "[unit]
 }
 
 TEST_CASE("memory that is made where an earlier portion was is not taken for it",
-          "[unit][sleep_part]") {
+          "[sleep_part]") {
   Filled it;
   REQUIRE(it.sleep.go({}).asleep);
   const Address old = it.blocks[0];
@@ -178,7 +178,7 @@ TEST_CASE("memory that is made where an earlier portion was is not taken for it"
   it.free();
 }
 
-TEST_CASE("only memory of the device that is named goes", "[unit][sleep_part]") {
+TEST_CASE("only memory of the device that is named goes", "[sleep_part]") {
   Filled it;
   const CUcontext second = make_context(1);
   const Address there = it.bed.malloc_in(second, kBlock);
@@ -198,7 +198,7 @@ TEST_CASE("only memory of the device that is named goes", "[unit][sleep_part]") 
 }
 
 TEST_CASE("a device that has nothing to put to sleep does not disturb one that sleeps",
-          "[unit][sleep_part]") {
+          "[sleep_part]") {
   Filled it;
   const CUcontext second = make_context(1);
   const Address there = it.bed.malloc_in(second, 1000);

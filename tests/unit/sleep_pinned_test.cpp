@@ -111,8 +111,7 @@ struct LatePiece final : HostStore {
 
 }  // namespace
 
-TEST_CASE("pinned memory grows with a process that sleeps again and again",
-          "[unit][sleep_pinned]") {
+TEST_CASE("pinned memory grows with a process that sleeps again and again", "[sleep_pinned]") {
   Sleeper it;
   for (std::size_t i = 2; i < 5; ++i) {
     fall_asleep(it.sleep);
@@ -122,7 +121,7 @@ TEST_CASE("pinned memory grows with a process that sleeps again and again",
   }
 }
 
-TEST_CASE("copies are released while the host is short of memory", "[unit][sleep_pinned]") {
+TEST_CASE("copies are released while the host is short of memory", "[sleep_pinned]") {
   Sleeper it;
   static Bytes available = 0;
   PinnedCalls calls = kCalls;
@@ -154,7 +153,7 @@ TEST_CASE("copies are released while the host is short of memory", "[unit][sleep
 }
 
 TEST_CASE("many contexts sleep at the first request, and keep no more than sleep_pinned",
-          "[unit][sleep_pinned]") {
+          "[sleep_pinned]") {
   constexpr Bytes kBytes = 20_MiB;
   constexpr Bytes kPinned = 3 * kBytes;
   constexpr int kContexts = 6;
@@ -188,8 +187,7 @@ TEST_CASE("many contexts sleep at the first request, and keep no more than sleep
   seen = nullptr;
 }
 
-TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing",
-          "[unit][sleep_pinned]") {
+TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing", "[sleep_pinned]") {
   Sleeper it;
   it.config.sleep_memory = 0;
   it.here.cannot_touch_any = true;
@@ -213,7 +211,7 @@ TEST_CASE("a sleep whose memory cannot be had or pinned loses nothing",
 }
 
 TEST_CASE("contents are copied while later pieces are made, and into none before it is made",
-          "[unit][sleep_pinned]") {
+          "[sleep_pinned]") {
   Sleeper it;
   LatePiece late(it.store);
   late.sleep = &it.sleep;
@@ -226,7 +224,7 @@ TEST_CASE("contents are copied while later pieces are made, and into none before
 }
 
 TEST_CASE("a piece that cannot be made behind the closed gate opens it, and nothing is lost",
-          "[unit][sleep_pinned]") {
+          "[sleep_pinned]") {
   Sleeper it;
   LatePiece late(it.store);
   late.sleep = &it.sleep;

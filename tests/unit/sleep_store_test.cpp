@@ -116,7 +116,7 @@ struct Pieces {
 
 }  // namespace
 
-TEST_CASE("pieces are touched beside the registration of others", "[unit][sleep_store]") {
+TEST_CASE("pieces are touched beside the registration of others", "[sleep_store]") {
   Pieces it(4);
   it.here.registering_waits = true;  // until a further stripe is touched
   std::string why;
@@ -126,7 +126,7 @@ TEST_CASE("pieces are touched beside the registration of others", "[unit][sleep_
   CHECK(sim::count("cuMemHostAlloc") == 0);
 }
 
-TEST_CASE("without further threads the caller makes all pieces", "[unit][sleep_store]") {
+TEST_CASE("without further threads the caller makes all pieces", "[sleep_store]") {
   Pieces it(3, 1);
   std::string why;
   CHECK(it.make(&why));
@@ -138,7 +138,7 @@ TEST_CASE("without further threads the caller makes all pieces", "[unit][sleep_s
 }
 
 TEST_CASE("a piece that the driver does not pin is pageable, up to sleep_memory",
-          "[unit][sleep_store]") {
+          "[sleep_store]") {
   Pieces it(3);
   it.config.sleep_memory = kPiece - 2_MiB;
   it.here.cannot_pin = it.at(2);
@@ -158,7 +158,7 @@ TEST_CASE("a piece that the driver does not pin is pageable, up to sleep_memory"
   it.store.give(it.bed.sim.context(), more);
 }
 
-TEST_CASE("a piece that the system has no memory for is tried again", "[unit][sleep_store]") {
+TEST_CASE("a piece that the system has no memory for is tried again", "[sleep_store]") {
   Pieces it(3);
   it.here.cannot_touch = it.at(2) + kPiece - 1;
   std::string why;
@@ -171,8 +171,7 @@ TEST_CASE("a piece that the system has no memory for is tried again", "[unit][sl
   CHECK(sim::live_host_blocks() == 4);
 }
 
-TEST_CASE("a piece that nobody wanted before is made by who waits for it",
-          "[unit][sleep_store]") {
+TEST_CASE("a piece that nobody wanted before is made by who waits for it", "[sleep_store]") {
   Pieces it(2);
   std::string why;
   CHECK(it.store.wait(it.all[2], &why));
@@ -182,8 +181,7 @@ TEST_CASE("a piece that nobody wanted before is made by who waits for it",
   CHECK(sim::live_host_blocks() == 3);
 }
 
-TEST_CASE("a device that registers nothing gives its own pinned memory",
-          "[unit][sleep_store]") {
+TEST_CASE("a device that registers nothing gives its own pinned memory", "[sleep_store]") {
   Seen here;
   seen = &here;
   const Bed bed;
@@ -210,7 +208,7 @@ TEST_CASE("a device that registers nothing gives its own pinned memory",
   CHECK(sim::live_host_blocks() == 0);
 }
 
-TEST_CASE("children do not get the memory of contents", "[unit][sleep_store]") {
+TEST_CASE("children do not get the memory of contents", "[sleep_store]") {
   if (!can_stay_here()) {
     WARN("skipped: children get memory that madvise keeps from them (QEMU)");
     return;

@@ -16,7 +16,7 @@
 
 using namespace custash;
 
-TEST_CASE("memory in use goes to the host and comes back at the next launch", "[unit][sleep]") {
+TEST_CASE("memory in use goes to the host and comes back at the next launch", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address large = bed.malloc(40_MiB);
@@ -45,7 +45,7 @@ TEST_CASE("memory in use goes to the host and comes back at the next launch", "[
   bed.free(small);
 }
 
-TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep_large]") {
+TEST_CASE("contents beyond the first gigabyte come back", "[sleep_large]") {
   Bed bed(with_bytes(2_GiB));
   Sleep sleep(*bed.allocator);
   Address blocks[2];
@@ -66,7 +66,7 @@ TEST_CASE("contents beyond the first gigabyte come back", "[unit][sleep_large]")
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("cached memory goes back and is not saved", "[unit][sleep]") {
+TEST_CASE("cached memory goes back and is not saved", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address kept = bed.malloc(8_MiB);
@@ -81,7 +81,7 @@ TEST_CASE("cached memory goes back and is not saved", "[unit][sleep]") {
   bed.free(kept);
 }
 
-TEST_CASE("contents are copied when the work is over, not before", "[unit][sleep]") {
+TEST_CASE("contents are copied when the work is over, not before", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(8_MiB);
@@ -95,7 +95,7 @@ TEST_CASE("contents are copied when the work is over, not before", "[unit][sleep
   bed.free(p);
 }
 
-TEST_CASE("a kernel that does not end keeps the process awake", "[unit][sleep]") {
+TEST_CASE("a kernel that does not end keeps the process awake", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(8_MiB);
@@ -112,7 +112,7 @@ TEST_CASE("a kernel that does not end keeps the process awake", "[unit][sleep]")
   bed.free(p);
 }
 
-TEST_CASE("blocks are allocated and freed while the process sleeps", "[unit][sleep]") {
+TEST_CASE("blocks are allocated and freed while the process sleeps", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(8_MiB);
@@ -136,7 +136,7 @@ TEST_CASE("blocks are allocated and freed while the process sleeps", "[unit][sle
     bed.free(each);
 }
 
-TEST_CASE("new memory leaves room for the memory that sleeps", "[unit][sleep]") {
+TEST_CASE("new memory leaves room for the memory that sleeps", "[sleep]") {
   Bed bed(with_bytes(256_MiB));
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(150_MiB);
@@ -148,7 +148,7 @@ TEST_CASE("new memory leaves room for the memory that sleeps", "[unit][sleep]") 
   bed.free(p);
 }
 
-TEST_CASE("where the device is full waking waits for room", "[unit][sleep]") {
+TEST_CASE("where the device is full waking waits for room", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(60_MiB);
@@ -164,7 +164,7 @@ TEST_CASE("where the device is full waking waits for room", "[unit][sleep]") {
   bed.free(p);
 }
 
-TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit][sleep]") {
+TEST_CASE("waking that finds no room for all keeps none, on any device", "[sleep]") {
   static std::vector<Bytes> while_waiting;
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
@@ -199,7 +199,7 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[unit]
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("a context may end between two wakings that find no room", "[unit][sleep]") {
+TEST_CASE("a context may end between two wakings that find no room", "[sleep]") {
   static Bed* in = nullptr;
   static CUcontext second = nullptr;
   for (const bool last : {false, true}) {  // which page finds none
@@ -239,7 +239,7 @@ TEST_CASE("a context may end between two wakings that find no room", "[unit][sle
   }
 }
 
-TEST_CASE("waking makes no page while the device reports too little memory", "[unit][sleep]") {
+TEST_CASE("waking makes no page while the device reports too little memory", "[sleep]") {
   sim::Options options = with_bytes();
   options.device_memory = 256_MiB;
   Bed bed(options);
@@ -262,7 +262,7 @@ TEST_CASE("waking makes no page while the device reports too little memory", "[u
   bed.free(p);
 }
 
-TEST_CASE("a process that sleeps twice has one reserve of host memory", "[unit][sleep]") {
+TEST_CASE("a process that sleeps twice has one reserve of host memory", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(8_MiB);
@@ -276,8 +276,7 @@ TEST_CASE("a process that sleeps twice has one reserve of host memory", "[unit][
   bed.free(p);
 }
 
-TEST_CASE("pages that are being copied out stay when they are freed and trimmed",
-          "[unit][sleep]") {
+TEST_CASE("pages that are being copied out stay when they are freed and trimmed", "[sleep]") {
   static Bed* there = nullptr;
   static Address mine = 0;
   Bed bed(with_bytes());
@@ -301,8 +300,7 @@ TEST_CASE("pages that are being copied out stay when they are freed and trimmed"
   bed.free(other);
 }
 
-TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOPS",
-          "[unit][sleep]") {
+TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOPS", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address open = bed.malloc(40_MiB);
@@ -328,8 +326,7 @@ TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOP
     bed.free(each);
 }
 
-TEST_CASE("a context with SYNC_MEMOPS stays awake, whenever the flag was set",
-          "[unit][sleep]") {
+TEST_CASE("a context with SYNC_MEMOPS stays awake, whenever the flag was set", "[sleep]") {
   for (const bool before : {true, false}) {
     Bed bed(with_bytes());
     Sleep sleep(*bed.allocator);
@@ -348,7 +345,7 @@ TEST_CASE("a context with SYNC_MEMOPS stays awake, whenever the flag was set",
   }
 }
 
-TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[unit][sleep]") {
+TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(8_MiB);
@@ -365,7 +362,7 @@ TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[
   bed.free(p);
 }
 
-TEST_CASE("without host memory the process stays awake, with the figures", "[unit][sleep]") {
+TEST_CASE("without host memory the process stays awake, with the figures", "[sleep]") {
   struct Full final : HostStore {
     bool has_room(Bytes bytes, std::string* why) override {
       *why = "host memory: needs " + std::to_string(bytes >> 20U) + " MiB, has 1 MiB";
@@ -396,7 +393,7 @@ TEST_CASE("without host memory the process stays awake, with the figures", "[uni
 }
 
 TEST_CASE("work of any context wakes all, and another device's context reaches it then",
-          "[unit][sleep]") {
+          "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const CUcontext first = bed.sim.context();
@@ -415,7 +412,7 @@ TEST_CASE("work of any context wakes all, and another device's context reaches i
   bed.free(p);
 }
 
-TEST_CASE("a process that ends is awake and sleeps no more", "[unit][sleep]") {
+TEST_CASE("a process that ends is awake and sleeps no more", "[sleep]") {
   Bed bed(with_bytes());
   Sleep sleep(*bed.allocator);
   const Address p = bed.malloc(8_MiB);
@@ -427,7 +424,7 @@ TEST_CASE("a process that ends is awake and sleeps no more", "[unit][sleep]") {
   bed.free(p);
 }
 
-TEST_CASE("an idle process that gets work meanwhile stays awake", "[unit][sleep]") {
+TEST_CASE("an idle process that gets work meanwhile stays awake", "[sleep]") {
   static Bed* there = nullptr;
   static bool come = false;
   static std::thread* other = nullptr;

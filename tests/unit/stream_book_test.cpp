@@ -31,8 +31,7 @@ struct Program {
 
 }  // namespace
 
-TEST_CASE("each use after a free is found, however often addresses come again",
-          "[unit][stream_book]") {
+TEST_CASE("each use after a free is found, however often addresses come again") {
   for (const std::size_t addresses : {1U, 3U, 8U, 64U}) {
     Program program;
     constexpr std::size_t kRounds = 20'000;
@@ -46,7 +45,7 @@ TEST_CASE("each use after a free is found, however often addresses come again",
   }
 }
 
-TEST_CASE("the oldest freed blocks are forgotten first", "[unit][stream_book]") {
+TEST_CASE("the oldest freed blocks are forgotten first") {
   Program program;
   for (std::size_t i = 0; i < 10'000; ++i) {
     program.allocate(i);

@@ -62,7 +62,7 @@ class Keeper {
 
 }  // namespace
 
-TEST_CASE("what another thread keeps serves before memory is made", "[unit][thread_caches]") {
+TEST_CASE("what another thread keeps serves before memory is made", "[thread_caches]") {
   // 100 blocks are more than a magazine takes: the depot has some of them.
   for (const auto& [bytes, count] :
        {std::pair{Bytes{4096}, 4}, {Bytes{4096}, 100}, {1_MiB, 4}, {40_MiB, 4}}) {
@@ -116,7 +116,7 @@ int keepers_in_turns(Bed& bed, int threads_in_turn, Bytes bytes, int pairs = 1) 
 
 }  // namespace
 
-TEST_CASE("threads that take turns keep a block each", "[unit][thread_caches]") {
+TEST_CASE("threads that take turns keep a block each", "[thread_caches]") {
   constexpr int kThreads = 24;
   for (const Bytes bytes : {64_KiB, 1_MiB, 4_MiB, 40_MiB}) {
     Bed bed({.device_memory = 8_GiB});
@@ -129,8 +129,7 @@ TEST_CASE("threads that take turns keep a block each", "[unit][thread_caches]") 
   }
 }
 
-TEST_CASE("threads keep a block each, too, where a turn has many pairs",
-          "[unit][thread_caches]") {
+TEST_CASE("threads keep a block each, too, where a turn has many pairs", "[thread_caches]") {
   constexpr int kThreads = 16;
   for (const Bytes bytes : {4_MiB, 40_MiB}) {
     Bed bed({.device_memory = 8_GiB});
@@ -139,7 +138,7 @@ TEST_CASE("threads keep a block each, too, where a turn has many pairs",
 }
 
 TEST_CASE("large blocks for threads that take turns are few where memory is short",
-          "[unit][thread_caches]") {
+          "[thread_caches]") {
   // Less than 4 GiB are left on the first device. On the second, 1 GiB at most is made.
   for (const auto& [device, bytes, most] :
        {std::tuple{3_GiB, 40_MiB, 80_MiB}, {8_GiB, 200_MiB, 1_GiB + 240_MiB}}) {
@@ -151,7 +150,7 @@ TEST_CASE("large blocks for threads that take turns are few where memory is shor
   }
 }
 
-TEST_CASE("streams that take turns keep a block each", "[unit][thread_caches]") {
+TEST_CASE("streams that take turns keep a block each", "[thread_caches]") {
   for (const Bytes bytes : {Bytes{512}, 64_KiB, 1_MiB}) {
     Bed bed({}, {.backing = Backing::Vmm, .slabs_after = 0});
     constexpr std::size_t kStreams = 20;
@@ -175,7 +174,7 @@ TEST_CASE("streams that take turns keep a block each", "[unit][thread_caches]") 
 }
 
 TEST_CASE("a stream soon keeps ready what it takes from pages of plain calls",
-          "[unit][thread_caches]") {
+          "[thread_caches]") {
   Bed bed;
   const CUstream stream = bed.stream();
   bed.free(bed.malloc(512));  // leaves a page
@@ -189,7 +188,7 @@ TEST_CASE("a stream soon keeps ready what it takes from pages of plain calls",
   }
 }
 
-TEST_CASE("empty_cache empties what other threads keep", "[unit][thread_caches]") {
+TEST_CASE("empty_cache empties what other threads keep", "[thread_caches]") {
   for (const auto& [bytes, count] : {std::pair{Bytes{512}, 100}, {1_MiB, 3}, {40_MiB, 3}}) {
     Bed bed;
     const Keeper keeper(bed, bytes, count);
@@ -199,7 +198,7 @@ TEST_CASE("empty_cache empties what other threads keep", "[unit][thread_caches]"
   }
 }
 
-TEST_CASE("a thread's end gives back what it kept", "[unit][thread_caches]") {
+TEST_CASE("a thread's end gives back what it kept", "[thread_caches]") {
   Bed bed;
   Bytes after_first = 0;
   for (int i = 0; i < 50; ++i) {
@@ -215,7 +214,7 @@ TEST_CASE("a thread's end gives back what it kept", "[unit][thread_caches]") {
   REQUIRE(bed.stats().allocation[0].current == 0);
 }
 
-TEST_CASE("one thread frees what another allocates", "[unit][thread_caches]") {
+TEST_CASE("one thread frees what another allocates", "[thread_caches]") {
   Bed bed;
   constexpr int kBlocks = 20'000;
   constexpr int kFlight = 64;
@@ -242,7 +241,7 @@ TEST_CASE("one thread frees what another allocates", "[unit][thread_caches]") {
   REQUIRE(stats.reserved_bytes[0].current <= static_cast<std::int64_t>(4_MiB));
 }
 
-TEST_CASE("a thread that only frees large blocks keeps none", "[unit][thread_caches]") {
+TEST_CASE("a thread that only frees large blocks keeps none", "[thread_caches]") {
   for (const Bytes bytes : {4_MiB, 40_MiB}) {
     Bed bed({.device_memory = 8_GiB});
     std::atomic<Address> handed{0};
@@ -266,7 +265,7 @@ TEST_CASE("a thread that only frees large blocks keeps none", "[unit][thread_cac
   }
 }
 
-TEST_CASE("of two threads that free a block at once one is told", "[unit][thread_caches]") {
+TEST_CASE("of two threads that free a block at once one is told", "[thread_caches]") {
   Bed bed;
   for (int round = 0; round < 500; ++round) {
     const Address block = bed.malloc(round % 2 == 0 ? 4096 : 3_MiB);
@@ -290,7 +289,7 @@ TEST_CASE("of two threads that free a block at once one is told", "[unit][thread
   }
 }
 
-TEST_CASE("one thread's numbers are those of the long way", "[unit][thread_caches]") {
+TEST_CASE("one thread's numbers are those of the long way", "[thread_caches]") {
   // All but what is free beside others: when that is merged is not the same.
   const auto run = [](bool magazines, unsigned seed) {
     Bed bed({}, {.backing = Backing::Vmm, .thread_caches = magazines});
@@ -323,7 +322,7 @@ TEST_CASE("one thread's numbers are those of the long way", "[unit][thread_cache
     REQUIRE(run(true, seed) == run(false, seed));
 }
 
-TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][thread_caches]") {
+TEST_CASE("a stream's end leaves nothing behind in the thread", "[thread_caches]") {
   Bed bed;
   for (int i = 0; i < 300; ++i) {
     const CUstream stream = bed.stream();
@@ -336,7 +335,7 @@ TEST_CASE("a stream's end leaves nothing behind in the thread", "[unit][thread_c
   REQUIRE(bed.reserved() == 0);
 }
 
-TEST_CASE("who asks waits until the owner is out", "[unit][thread_caches]") {
+TEST_CASE("who asks waits until the owner is out", "[thread_caches]") {
   BiasedLock lock;
   std::atomic<bool> inside{false};
   std::thread owner([&] {
@@ -356,7 +355,7 @@ TEST_CASE("who asks waits until the owner is out", "[unit][thread_caches]") {
   owner.join();
 }
 
-TEST_CASE("an owner and the others keep out of each other's way", "[unit][thread_caches]") {
+TEST_CASE("an owner and the others keep out of each other's way", "[thread_caches]") {
   BiasedLock lock;
   std::uint64_t first = 0;
   std::uint64_t second = 0;  // equal, but inside the lock

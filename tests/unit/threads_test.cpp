@@ -35,7 +35,7 @@ std::size_t in_use() {
 
 }  // namespace
 
-TEST_CASE("a thread that ends gives its stream's state and pool back", "[unit][threads]") {
+TEST_CASE("a thread that ends gives its stream's state and pool back", "[threads]") {
   Bed bed({.log = false});
   for (int i = 0; i < 50; ++i)
     live_and_end(bed);

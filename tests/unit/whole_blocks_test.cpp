@@ -57,7 +57,7 @@ bool asked_of(bool answer) {
 
 }  // namespace
 
-TEST_CASE("blocks from 2 MiB on begin at multiples of 64 KiB", "[unit][whole_blocks]") {
+TEST_CASE("blocks from 2 MiB on begin at multiples of 64 KiB", "[whole_blocks]") {
   // Nearly full: small blocks lie among large ones, and leave odd addresses.
   for (const Bytes memory : {Bytes{80_GiB}, Bytes{400_MiB}}) {
     for (const Backing backing : {Backing::Vmm, Backing::Whole, Backing::Driver}) {
@@ -69,12 +69,12 @@ TEST_CASE("blocks from 2 MiB on begin at multiples of 64 KiB", "[unit][whole_blo
   }
 }
 
-TEST_CASE("while blocks must be whole each lies in one allocation", "[unit][whole_blocks]") {
+TEST_CASE("while blocks must be whole each lies in one allocation", "[whole_blocks]") {
   Bed bed({.device_memory = 80_GiB}, whole());
   churn(bed, 300_MiB, [&](Address base, Bytes) { CHECK(allocations_below(bed, base) == 1); });
 }
 
-TEST_CASE("blocks that were made before are handed out no more", "[unit][whole_blocks]") {
+TEST_CASE("blocks that were made before are handed out no more", "[whole_blocks]") {
   Bed bed({.device_memory = 80_GiB}, {.backing = Backing::Auto});
   PeerProcesses(*bed.allocator).set_registering([] { return asked_of(false); });
   bed.free(bed.malloc(512_MiB));  // in handles of 32 MiB, and cached
@@ -89,8 +89,7 @@ TEST_CASE("blocks that were made before are handed out no more", "[unit][whole_b
     CHECK(allocations_below(bed, bed.malloc(bytes)) == 1);
 }
 
-TEST_CASE("memory in pieces is better than none where blocks must be whole",
-          "[unit][whole_blocks]") {
+TEST_CASE("memory in pieces is better than none where blocks must be whole", "[whole_blocks]") {
   Bed bed({.device_memory = 256_MiB}, whole());
   std::vector<Address> blocks;
   for (int i = 0; i < 4; ++i)

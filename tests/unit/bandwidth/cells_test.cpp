@@ -26,17 +26,17 @@ Figures figures(Allocation allocation) {
 
 }  // namespace
 
-TEST_CASE("the first round is in no median", "[cells]") {
+TEST_CASE("the first round is in no median") {
   CHECK(figures(Allocation::Cached).copy_ms == 2);
   CHECK(figures(Allocation::Cached).whole_ms == 15);
 }
 
-TEST_CASE("together the processes are as fast as the slowest lets them", "[cells]") {
+TEST_CASE("together the processes are as fast as the slowest lets them") {
   CHECK(figures(Allocation::Cached).gb_per_s == 0.5);
   CHECK(figures(Allocation::Cached).gb_per_s_all == 2e6 / 3 / 1e6);
 }
 
-TEST_CASE("what a cold buffer costs stands apart, its first allocation by itself", "[cells]") {
+TEST_CASE("what a cold buffer costs stands apart, its first allocation by itself") {
   CHECK_FALSE(figures(Allocation::Cached).allocation);
   const Figures cold = figures(Allocation::Cold);
   REQUIRE(cold.allocation);
@@ -45,7 +45,7 @@ TEST_CASE("what a cold buffer costs stands apart, its first allocation by itself
   CHECK(cold.allocation->free_ms == 6);
 }
 
-TEST_CASE("a plan has a cell for each combination, once", "[cells]") {
+TEST_CASE("a plan has a cell for each combination, once") {
   const Plan plan{.sizes = {1, 2, 3},
                   .directions = {Direction::ToDevice, Direction::ToHost},
                   .memories = {Memory::Pageable, Memory::Pinned},
@@ -64,7 +64,7 @@ TEST_CASE("a plan has a cell for each combination, once", "[cells]") {
   CHECK(plan.rounds() == 6);
 }
 
-TEST_CASE("a median of an even number lies between the two in the middle", "[cells]") {
+TEST_CASE("a median of an even number lies between the two in the middle") {
   CHECK(median({4, 1, 3, 2}) == 2.5);
   CHECK(median({9, 1, 3}) == 3);
   CHECK(median({}) == 0);

@@ -32,11 +32,11 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("without a reason there is no advice", "[compare]") {
+TEST_CASE("without a reason there is no advice") {
   CHECK(advice_for(busy()).empty());
 }
 
-TEST_CASE("each option is named for its counter alone", "[compare]") {
+TEST_CASE("each option is named for its counter alone") {
   Observed seen = busy();
   seen.served.free_waits = 100;
   CHECK(only_names(seen, "free:parameters"));
@@ -58,7 +58,7 @@ TEST_CASE("each option is named for its counter alone", "[compare]") {
   CHECK(only_names(seen, "pinned_decay:0"));
 }
 
-TEST_CASE("rare events are no reason", "[compare]") {
+TEST_CASE("rare events are no reason") {
   Observed seen = busy();
   seen.served.free_waits = seen.served.debt_waits = seen.served.device_frees = 99;
   seen.served.pinned_returns = 9;
@@ -68,7 +68,7 @@ TEST_CASE("rare events are no reason", "[compare]") {
   CHECK(advice_for(seen).empty());
 }
 
-TEST_CASE("more memory is put down to streams only where they share it", "[compare]") {
+TEST_CASE("more memory is put down to streams only where they share it") {
   Observed seen = busy();
   seen.memory_without = 100;
   seen.memory_with = 120;
@@ -79,7 +79,7 @@ TEST_CASE("more memory is put down to streams only where they share it", "[compa
   CHECK(advice_for(seen).empty());
 }
 
-TEST_CASE("waits and more memory make one advice", "[compare]") {
+TEST_CASE("waits and more memory make one advice") {
   Observed seen = busy();
   seen.memory_without = 100;
   seen.memory_with = 120;
@@ -89,22 +89,21 @@ TEST_CASE("waits and more memory make one advice", "[compare]") {
   CHECK(has(advice[0], "try --conf run_ahead:50. With run_ahead:0 they wait more"));
 }
 
-TEST_CASE("without counters no reason is named", "[compare]") {
+TEST_CASE("without counters no reason is named") {
   Observed seen = busy();
   seen.served.unknown = 1;
   CHECK(why_no_gain(seen) ==
         "Counters are missing, so custash cannot say why nothing is gained.");
 }
 
-TEST_CASE("memory that came back since the device was full is no reason for decay",
-          "[compare]") {
+TEST_CASE("memory that came back since the device was full is no reason for decay") {
   Observed seen = busy();
   seen.served.device_frees = 100;
   seen.served.retries = 1;
   CHECK(only_names(seen, "run_ahead:0"));
 }
 
-TEST_CASE("the reason for no gain is the first that the counters show", "[compare]") {
+TEST_CASE("the reason for no gain is the first that the counters show") {
   Observed seen = busy();
   CHECK(why_no_gain(seen).empty());
   seen.served.processes = 0;
@@ -119,7 +118,7 @@ TEST_CASE("the reason for no gain is the first that the counters show", "[compar
   CHECK(has(why_no_gain(seen), "few calls for memory: 8 calls."));
 }
 
-TEST_CASE("measured time in the driver is a reason before the number of calls", "[compare]") {
+TEST_CASE("measured time in the driver is a reason before the number of calls") {
   Observed seen = busy();
   seen.uncached = Served{};
   seen.uncached->plain_calls = 2000;

@@ -31,7 +31,7 @@ std::string difference(const std::string& a,
 
 }  // namespace
 
-TEST_CASE("output is the same to the last byte, or not", "[compare]") {
+TEST_CASE("output is the same to the last byte, or not") {
   CHECK(difference("", "") == "same");
   CHECK(difference("a\nb\n", "a\nb\n") == "same");
   CHECK(difference("a\nb\n", "a\nc\n") == "2:b$/c$");
@@ -43,7 +43,7 @@ TEST_CASE("output is the same to the last byte, or not", "[compare]") {
   CHECK(difference(with_null, std::string("a\0c", 3)).substr(0, 2) == "1:");
 }
 
-TEST_CASE("lines that match are left out, wherever they stand", "[compare]") {
+TEST_CASE("lines that match are left out, wherever they stand") {
   const Pattern time("--ignore", "^time: [0-9]+");
   const Pattern pid("--ignore", "pid");
   CHECK(difference("time: 1\na\n", "a\ntime: 2\n", {&time}) == "same");
@@ -52,7 +52,7 @@ TEST_CASE("lines that match are left out, wherever they stand", "[compare]") {
   CHECK(difference("time: x\n", "time: y\n", {&time}) == "1:time: x$/time: y$");
 }
 
-TEST_CASE("output without line ends is compared in pieces", "[compare]") {
+TEST_CASE("output without line ends is compared in pieces") {
   std::string a(3U << 20U, 'x');
   std::string b = a;
   CHECK(difference(a, b) == "same");
@@ -60,7 +60,7 @@ TEST_CASE("output without line ends is compared in pieces", "[compare]") {
   CHECK(difference(a, b) != "same");
 }
 
-TEST_CASE("the last match of a file counts", "[compare]") {
+TEST_CASE("the last match of a file counts") {
   const Capture file = holding("step 1: 20 ms\nstep 2: 10 ms, 15 ms\nend\n");
   CHECK(last_match(file.file(), Pattern("--metric", "([0-9]+) ms")) == "15");
   CHECK(last_match(file.file(), Pattern("--metric", "[0-9]+ ms")) == "15 ms");
@@ -70,11 +70,11 @@ TEST_CASE("the last match of a file counts", "[compare]") {
   CHECK(last_match(holding("a\n").file(), Pattern("--metric", "x*")) == "");
 }
 
-TEST_CASE("a wrong expression is told with its option", "[compare]") {
+TEST_CASE("a wrong expression is told with its option") {
   CHECK_THROWS_WITH(Pattern("--ignore", "("), "--ignore: (: Unmatched ( or \\(");
 }
 
-TEST_CASE("the tail begins with a whole line", "[compare]") {
+TEST_CASE("the tail begins with a whole line") {
   const Capture file = holding("first\nsecond\nthird\n");
   CHECK(file.tail(100) == "first\nsecond\nthird\n");
   CHECK(file.tail(10) == "third\n");

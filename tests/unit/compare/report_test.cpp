@@ -29,7 +29,7 @@ bool has_line(const std::vector<std::string>& lines, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("more driver calls than without custash are told as such", "[compare]") {
+TEST_CASE("more driver calls than without custash are told as such") {
   Served served;
   served.processes = 1;
   served.allocations = served.frees = 10;
@@ -41,7 +41,7 @@ TEST_CASE("more driver calls than without custash are told as such", "[compare]"
                  "driver calls: 30 more; custash made 50 instead of 20"));
 }
 
-TEST_CASE("a report says what was compared", "[compare]") {
+TEST_CASE("a report says what was compared") {
   CommandOptions options;
   options.conf = "run_ahead:50";
   options.with_env = {"A=1"};
@@ -54,7 +54,7 @@ TEST_CASE("a report says what was compared", "[compare]") {
   CHECK(has_line({report.setting}, "; interrupted"));
 }
 
-TEST_CASE("ends that differ are told once for each side", "[compare]") {
+TEST_CASE("ends that differ are told once for each side") {
   Comparison comparison = four_rounds({});
   for (Round& round : comparison.rounds)
     round.runs[index_of(Side::With)].status = 3 << 8;
@@ -63,7 +63,7 @@ TEST_CASE("ends that differ are told once for each side", "[compare]") {
                  "status 3 in all 4"));
 }
 
-TEST_CASE("a difference is shown where it is", "[compare]") {
+TEST_CASE("a difference is shown where it is") {
   const auto told = [](const std::string& before, const std::string& after) {
     Comparison comparison = four_rounds({});
     comparison.outputs.changed = Difference{7, before, after};
@@ -82,7 +82,7 @@ TEST_CASE("a difference is shown where it is", "[compare]") {
         "'x" + same.substr(41) + "...' / 'y" + same.substr(41) + "...'");
 }
 
-TEST_CASE("every form is text, whatever the program's name", "[compare]") {
+TEST_CASE("every form is text, whatever the program's name") {
   CommandOptions options;
   options.program = {std::string(89, 'p') + "\xc3\xa4", "\xff", "<&>#"};
   const Report report = report_of(options, four_rounds({}), "");
@@ -94,7 +94,7 @@ TEST_CASE("every form is text, whatever the program's name", "[compare]") {
         std::string::npos);
 }
 
-TEST_CASE("the picture of any number has an end", "[compare]") {
+TEST_CASE("the picture of any number has an end") {
   for (const double value : {1e-323, 1.79e308, -5.0, 0.0}) {
     Comparison comparison = four_rounds({});
     for (Round& round : comparison.rounds)

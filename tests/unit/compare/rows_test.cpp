@@ -34,7 +34,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("gains, losses and noise are called by their names", "[compare]") {
+TEST_CASE("gains, losses and noise are called by their names") {
   const Row faster = time_row({2.0, 2.1, 2.2, 2.3, 2.2, 2.1}, {1.0, 1.1, 1.2, 1.3, 1.2, 1.1});
   CHECK(is_gain(faster, false));
   CHECK(has(
@@ -57,7 +57,7 @@ TEST_CASE("gains, losses and noise are called by their names", "[compare]") {
       "less and 10.0 % more, with 95 % certainty).");
 }
 
-TEST_CASE("a gain below 1 % is none, however certain", "[compare]") {
+TEST_CASE("a gain below 1 % is none, however certain") {
   const Row little = time_row({1.0, 1.001, 1.002, 1.003, 1.004, 1.005},
                               {0.995, 0.996, 0.997, 0.998, 0.999, 1.0});
   CHECK(little.judged.verdict == Verdict::Less);
@@ -65,13 +65,13 @@ TEST_CASE("a gain below 1 % is none, however certain", "[compare]") {
   CHECK(has(verdict_of(little, false), "no gain. It is better with custash by less than 1 %."));
 }
 
-TEST_CASE("a loss below 1 % is none, either", "[compare]") {
+TEST_CASE("a loss below 1 % is none, either") {
   const Row little = time_row({0.995, 0.996, 0.997, 0.998, 0.999, 1.0},
                               {1.0, 1.001, 1.002, 1.003, 1.004, 1.005});
   CHECK(has(verdict_of(little, false), "no gain. It is worse with custash by less than 1 %."));
 }
 
-TEST_CASE("peak memory has a verdict where it clearly differs", "[compare]") {
+TEST_CASE("peak memory has a verdict where it clearly differs") {
   const Row less = time_row({200, 202, 204, 206, 208, 210}, {100, 101, 102, 103, 104, 105});
   CHECK(memory_verdict(less) ==
         "wall time: 50 % less with custash. The difference is larger than the noise (p = "
@@ -84,14 +84,14 @@ TEST_CASE("peak memory has a verdict where it clearly differs", "[compare]") {
             .empty());
 }
 
-TEST_CASE("up to five rounds are too few", "[compare]") {
+TEST_CASE("up to five rounds are too few") {
   CHECK(has(verdict_of(time_row({2}, {1}), false), "2.00 x in 1 round. Too few rounds"));
   const Row five = time_row({9, 9, 9, 9, 9}, {1, 1, 1, 1, 1});
   CHECK(has(verdict_of(five, false), "in 5 rounds. Too few rounds to distinguish"));
   CHECK_FALSE(is_gain(five, false));
 }
 
-TEST_CASE("both sides have their memory from one source", "[compare]") {
+TEST_CASE("both sides have their memory from one source") {
   CHECK(memory_source({round_of(5, 9), round_of(5, 9)}) == MemorySource::Processes);
   CHECK(memory_source({round_of(5, 9), round_of({}, 9)}) == MemorySource::Devices);
   CHECK(memory_source({round_of({}, 0)}) == MemorySource::None);
@@ -102,14 +102,14 @@ TEST_CASE("both sides have their memory from one source", "[compare]") {
   CHECK(memory_row(rows_of({}, {round_of({}, {})})) == nullptr);
 }
 
-TEST_CASE("a warning tells when other programs' memory moved", "[compare]") {
+TEST_CASE("a warning tells when other programs' memory moved") {
   CHECK(idle_warning({round_of({}, 1, 0), round_of({}, 1, 32_MiB)}).empty());
   CHECK(
       has(idle_warning({round_of({}, 1, 0), round_of({}, 1, 100_MiB)}), "changed by 100 MiB"));
   CHECK(idle_warning({}).empty());
 }
 
-TEST_CASE("time saved needs a measurement of nearly all calls", "[compare]") {
+TEST_CASE("time saved needs a measurement of nearly all calls") {
   Served served;
   served.allocations = served.frees = 50;
   served.driver_time = 1000;
@@ -127,7 +127,7 @@ TEST_CASE("time saved needs a measurement of nearly all calls", "[compare]") {
   CHECK(time_saved(uncached, served) == std::nullopt);
 }
 
-TEST_CASE("the median run has the number of calls in the middle", "[compare]") {
+TEST_CASE("the median run has the number of calls in the middle") {
   std::vector<Served> runs(3);
   runs[0].allocations = 9;
   runs[1].allocations = 1;
@@ -135,7 +135,7 @@ TEST_CASE("the median run has the number of calls in the middle", "[compare]") {
   CHECK(median_of(runs).allocations == 5);
 }
 
-TEST_CASE("processes descend from those that have started them", "[compare]") {
+TEST_CASE("processes descend from those that have started them") {
   CHECK(descends_from(getpid(), getpid()));
   CHECK(descends_from(getpid(), getppid()));
   CHECK_FALSE(descends_from(1, getpid()));

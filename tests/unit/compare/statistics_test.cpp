@@ -46,14 +46,14 @@ double counted_chance(const Values& differences) {
 
 }  // namespace
 
-TEST_CASE("the chance of differences of one sign is that of textbooks", "[compare]") {
+TEST_CASE("the chance of differences of one sign is that of textbooks") {
   CHECK(near(chance_of({1, 2, 3}), 0.25));
   CHECK(near(chance_of({1, 2, 3, 4, 5, 6}), 2.0 / 64));
   CHECK(near(chance_of({-1, -2, -3, -4, -5, -6}), 2.0 / 64));
   CHECK(near(chance_of({-1, 2, 3, 4, 5, 6}), 4.0 / 64));
 }
 
-TEST_CASE("the chance is that of going through all signs, with and without ties", "[compare]") {
+TEST_CASE("the chance is that of going through all signs, with and without ties") {
   for (const Values& each : {Values{1, 2, -4, 6},
                              Values{1, -9, 4, 6, 2},
                              Values{1, 1, 1, -2},
@@ -62,13 +62,13 @@ TEST_CASE("the chance is that of going through all signs, with and without ties"
     CHECK(near(chance_of(each), counted_chance(each)));
 }
 
-TEST_CASE("equal values give no reason to tell two sides apart", "[compare]") {
+TEST_CASE("equal values give no reason to tell two sides apart") {
   CHECK(near(chance_of({0, 0, 0, 0, 0, 0}), 1));
   CHECK(near(chance_of({}), 1));
   CHECK(near(chance_of({1}), 1));
 }
 
-TEST_CASE("many rounds are judged exactly, too", "[compare]") {
+TEST_CASE("many rounds are judged exactly, too") {
   Values mixed;
   for (int i = 1; i <= 100; ++i)
     mixed.push_back(i % 2 == 0 ? i : -i);
@@ -78,13 +78,13 @@ TEST_CASE("many rounds are judged exactly, too", "[compare]") {
   CHECK(chance_of(mixed) < 1e-29);
 }
 
-TEST_CASE("a verdict takes six rounds", "[compare]") {
+TEST_CASE("a verdict takes six rounds") {
   CHECK(judge({9, 8, 9, 8, 9}, {1, 2, 1, 2, 1}).verdict == Verdict::TooFew);
   CHECK(judge({9}, {1}).verdict == Verdict::TooFew);
   CHECK(judge({9, 8, 9, 8, 9, 8}, {1, 2, 1, 2, 1, 2}).verdict == Verdict::Less);
 }
 
-TEST_CASE("a verdict names the direction, or noise", "[compare]") {
+TEST_CASE("a verdict names the direction, or noise") {
   const Values low{1, 2, 3, 4, 5, 6};
   const Values high{10, 11, 12, 13, 14, 15};
   CHECK(judge(high, low).verdict == Verdict::Less);
@@ -94,11 +94,11 @@ TEST_CASE("a verdict names the direction, or noise", "[compare]") {
   CHECK(judge({10, 11, 12, 13, 14, 15}, {9, 10, 11, 12, 13, 99}).verdict == Verdict::Noise);
 }
 
-TEST_CASE("a drift from round to round hides nothing", "[compare]") {
+TEST_CASE("a drift from round to round hides nothing") {
   CHECK(judge({10, 20, 30, 40, 50, 60}, {11, 22, 33, 44, 55, 66}).verdict == Verdict::More);
 }
 
-TEST_CASE("the interval holds the ratio, and too few rounds have none", "[compare]") {
+TEST_CASE("the interval holds the ratio, and too few rounds have none") {
   const Judged judged = judge({2, 4, 6, 8, 10, 13}, {1, 2, 3, 4, 5, 6});
   CHECK(near(judged.lowest, 2));
   CHECK(near(judged.highest, 13.0 / 6));
@@ -110,12 +110,12 @@ TEST_CASE("the interval holds the ratio, and too few rounds have none", "[compar
   CHECK(near(judge(Values(10, 1.5), with).highest, 1.5));
 }
 
-TEST_CASE("numbers that are not above zero are judged by their differences", "[compare]") {
+TEST_CASE("numbers that are not above zero are judged by their differences") {
   CHECK(judge({-1, -2, -3, -4, -5, -6}, {1, 2, 3, 4, 5, 6}).verdict == Verdict::More);
   CHECK(judge({0, 0, 0, 0, 0, 0}, {1, 2, 3, 4, 5, 6}).verdict == Verdict::More);
 }
 
-TEST_CASE("ratios are taken round by round", "[compare]") {
+TEST_CASE("ratios are taken round by round") {
   const Judged judged = judge({10, 40, 90, 160}, {10, 20, 30, 40});
   CHECK(near(judged.ratio.median, 2.5));
   CHECK(near(judged.ratio.least, 1));
@@ -123,13 +123,13 @@ TEST_CASE("ratios are taken round by round", "[compare]") {
   CHECK(near(judge({0, 0}, {0, 0}).ratio.median, 1));
 }
 
-TEST_CASE("the median of an even number is in the middle of two", "[compare]") {
+TEST_CASE("the median of an even number is in the middle of two") {
   CHECK(near(spread_of({4, 1, 3, 2}).median, 2.5));
   CHECK(near(spread_of({9, 1, 5}).median, 5));
   CHECK(near(spread_of({9, 1, 5}).least, 1));
   CHECK(near(spread_of({9, 1, 5}).most, 9));
 }
 
-TEST_CASE("the median of the largest numbers is finite", "[compare]") {
+TEST_CASE("the median of the largest numbers is finite") {
   CHECK(spread_of({1.7e308, 1.7e308}).median == 1.7e308);
 }

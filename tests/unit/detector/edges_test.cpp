@@ -62,8 +62,7 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("an event between two streams is an edge, if it was recorded",
-          "[unit][race_detector]") {
+TEST_CASE("an event between two streams is an edge, if it was recorded") {
   Rig rig;
   const CUevent event = make_event();
   SECTION("recorded and waited for") {
@@ -96,7 +95,7 @@ TEST_CASE("an event between two streams is an edge, if it was recorded",
   }
 }
 
-TEST_CASE("context events order a whole context", "[unit][race_detector]") {
+TEST_CASE("context events order a whole context") {
   Rig rig;
   const CUevent event = make_event();
   rig.write(rig.a);
@@ -131,7 +130,7 @@ TEST_CASE("context events order a whole context", "[unit][race_detector]") {
   }
 }
 
-TEST_CASE("the legacy stream is in order with blocking streams only", "[unit][race_detector]") {
+TEST_CASE("the legacy stream is in order with blocking streams only") {
   Rig rig;
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
   REQUIRE(blocking != nullptr);
@@ -148,7 +147,7 @@ TEST_CASE("the legacy stream is in order with blocking streams only", "[unit][ra
   }
 }
 
-TEST_CASE("a free on a stream comes after what other streams do", "[unit][race_detector]") {
+TEST_CASE("a free on a stream comes after what other streams do") {
   Rig rig;
   rig.write(rig.a);
   SECTION("freed on the stream that worked") {
@@ -178,7 +177,7 @@ TEST_CASE("a free on a stream comes after what other streams do", "[unit][race_d
   }
 }
 
-TEST_CASE("a free on the legacy stream comes after blocking streams", "[unit][race_detector]") {
+TEST_CASE("a free on the legacy stream comes after blocking streams") {
   Rig rig;
   SECTION("a blocking one worked") {
     const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
@@ -194,7 +193,7 @@ TEST_CASE("a free on the legacy stream comes after blocking streams", "[unit][ra
   }
 }
 
-TEST_CASE("the host reads what a copy wrote only after it waited", "[unit][race_detector]") {
+TEST_CASE("the host reads what a copy wrote only after it waited") {
   Rig rig;
   void* host = nullptr;
   REQUIRE(cuMemHostAlloc(&host, 4096, 0) == CUDA_SUCCESS);
@@ -212,8 +211,7 @@ TEST_CASE("the host reads what a copy wrote only after it waited", "[unit][race_
   }
 }
 
-TEST_CASE("an allocation on a stream is for what comes after it there",
-          "[unit][race_detector]") {
+TEST_CASE("an allocation on a stream is for what comes after it there") {
   Rig rig;
   rig.write(rig.a);
   rig.detector.on_free(rig.block, this_thread(), rig.a);
@@ -229,7 +227,7 @@ TEST_CASE("an allocation on a stream is for what comes after it there",
   }
 }
 
-TEST_CASE("bare programs that reuse freed memory are clean", "[unit][race_detector]") {
+TEST_CASE("bare programs that reuse freed memory are clean") {
   Rig rig;
   for (int round = 0; round < 20; ++round) {
     const CUstream stream = round % 2 == 0 ? rig.a : rig.b;
@@ -245,8 +243,7 @@ TEST_CASE("bare programs that reuse freed memory are clean", "[unit][race_detect
   CHECK(rig.clean());
 }
 
-TEST_CASE("an allocator that hands out freed memory at once is found out",
-          "[unit][race_detector]") {
+TEST_CASE("an allocator that hands out freed memory at once is found out") {
   Rig rig;
   rig.write(rig.a);
   rig.detector.on_free(rig.block, this_thread());

@@ -75,7 +75,7 @@ class Script {
 
 }  // namespace
 
-TEST_CASE("two writes on two streams conflict", "[unit][race_detector]") {
+TEST_CASE("two writes on two streams conflict") {
   Script script;
   script.alloc();
   script.write(1);
@@ -97,7 +97,7 @@ TEST_CASE("two writes on two streams conflict", "[unit][race_detector]") {
   }
 }
 
-TEST_CASE("a read conflicts with a write, not with a read", "[unit][race_detector]") {
+TEST_CASE("a read conflicts with a write, not with a read") {
   Script script;
   script.alloc();
   script.join(script.write(1));
@@ -114,8 +114,7 @@ TEST_CASE("a read conflicts with a write, not with a read", "[unit][race_detecto
   }
 }
 
-TEST_CASE("a wait for work that comes before an access is no edge from it",
-          "[unit][race_detector]") {
+TEST_CASE("a wait for work that comes before an access is no edge from it") {
   Script script;
   script.alloc();
   const OpId early = script.marker(1);
@@ -124,7 +123,7 @@ TEST_CASE("a wait for work that comes before an access is no edge from it",
   CHECK(script.only(Report::Conflict));
 }
 
-TEST_CASE("bytes without an allocation may not be touched", "[unit][race_detector]") {
+TEST_CASE("bytes without an allocation may not be touched") {
   Script script;
   SECTION("never allocated") {
     script.write(1);
@@ -144,7 +143,7 @@ TEST_CASE("bytes without an allocation may not be touched", "[unit][race_detecto
   }
 }
 
-TEST_CASE("an access comes after its allocation and before its free", "[unit][race_detector]") {
+TEST_CASE("an access comes after its allocation and before its free") {
   Script script;
   SECTION("another thread's allocation, not synchronised") {
     script.alloc(kFirst);
@@ -179,7 +178,7 @@ TEST_CASE("an access comes after its allocation and before its free", "[unit][ra
   }
 }
 
-TEST_CASE("the next owner of the same bytes comes after the last", "[unit][race_detector]") {
+TEST_CASE("the next owner of the same bytes comes after the last") {
   Script script;
   script.alloc();
   const OpId last = script.write(1);
@@ -221,8 +220,7 @@ TEST_CASE("the next owner of the same bytes comes after the last", "[unit][race_
   }
 }
 
-TEST_CASE("a read of the last owner counts, whatever the next one's first access",
-          "[unit][race_detector]") {
+TEST_CASE("a read of the last owner counts, whatever the next one's first access") {
   Script script;
   script.alloc();
   const OpId written = script.write(1);
@@ -240,7 +238,7 @@ TEST_CASE("a read of the last owner counts, whatever the next one's first access
   }
 }
 
-TEST_CASE("one page at two addresses is the same bytes", "[unit][race_detector]") {
+TEST_CASE("one page at two addresses is the same bytes") {
   Script script;
   constexpr Address kMoved = kBase + 0x10000000;
   script.alloc();
@@ -257,14 +255,14 @@ TEST_CASE("one page at two addresses is the same bytes", "[unit][race_detector]"
   }
 }
 
-TEST_CASE("live allocations do not overlap", "[unit][race_detector]") {
+TEST_CASE("live allocations do not overlap") {
   Script script;
   script.alloc();
   script.detector.on_alloc(kBase + 256, 512, kFirst);
   CHECK(script.only(Report::AllocatorFault));
 }
 
-TEST_CASE("overlapping ranges are compared byte by byte", "[unit][race_detector]") {
+TEST_CASE("overlapping ranges are compared byte by byte") {
   Script script;
   script.detector.on_alloc(kBase, 4096, kFirst);
   script.submit(1, kBase, kPhysical, true);
@@ -279,8 +277,7 @@ TEST_CASE("overlapping ranges are compared byte by byte", "[unit][race_detector]
   }
 }
 
-TEST_CASE("a wait that a free makes may be told not to order the program",
-          "[unit][race_detector]") {
+TEST_CASE("a wait that a free makes may be told not to order the program") {
   Script script;
   script.alloc();
   const OpId op = script.write(1);
@@ -291,7 +288,7 @@ TEST_CASE("a wait that a free makes may be told not to order the program",
   CHECK(script.only(Report::Conflict));
 }
 
-TEST_CASE("long programs use few chains and little time", "[unit][race_detector]") {
+TEST_CASE("long programs use few chains and little time") {
   Script script;
   for (int round = 0; round < 2000; ++round) {
     script.alloc();

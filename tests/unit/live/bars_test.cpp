@@ -19,7 +19,7 @@ std::string bar_of(const DeviceUse& use, std::size_t width) {
 
 }  // namespace
 
-TEST_CASE("a bar's parts add up to its width", "[live]") {
+TEST_CASE("a bar's parts add up to its width") {
   for (const std::size_t width : {0, 1, 2, 3, 10, 37, 60}) {
     const BarParts parts =
         parts_of({.total = 8 * kGi, .in_use = 3 * kGi, .cached = 1, .others = kGi}, width);
@@ -33,14 +33,14 @@ TEST_CASE("a bar's parts add up to its width", "[live]") {
   CHECK(parts.free == 1);
 }
 
-TEST_CASE("what is little has a column, and what is nothing has none", "[live]") {
+TEST_CASE("what is little has a column, and what is nothing has none") {
   const BarParts parts = parts_of({.total = 80 * kGi, .in_use = 1, .others = {}}, 20);
   CHECK(parts.in_use == 1);
   CHECK(parts.cached == 0);
   CHECK(parts.free == 19);
 }
 
-TEST_CASE("a bar fits into any width", "[live]") {
+TEST_CASE("a bar fits into any width") {
   const DeviceUse use{.number = 7,
                       .total = 80 * kGi,
                       .in_use = 30 * kGi,
@@ -57,7 +57,7 @@ TEST_CASE("a bar fits into any width", "[live]") {
     (void)bar_of(use, width);
 }
 
-TEST_CASE("numbers of several devices stand below each other", "[live]") {
+TEST_CASE("numbers of several devices stand below each other") {
   const auto lines =
       bars_of({{.total = 8 * kGi, .in_use = kGi, .others = 0},
                {.number = 10, .total = 80 * kGi, .in_use = 30 * kGi, .others = 7 * kGi}},
@@ -71,11 +71,11 @@ TEST_CASE("numbers of several devices stand below each other", "[live]") {
   CHECK(lines[0].find(" of ") == lines[1].find(" of "));
 }
 
-TEST_CASE("a bar without NVML names no others", "[live]") {
+TEST_CASE("a bar without NVML names no others") {
   CHECK(bar_of({.total = 8 * kGi, .others = {}}, 200).find("others") == std::string::npos);
 }
 
-TEST_CASE("a painted line is clipped between characters, not between bytes", "[live]") {
+TEST_CASE("a painted line is clipped between characters, not between bytes") {
   PaintedLine line(3, true);
   line.add(Style::InUse, "██");
   line.add(Style::Cached, "▓▓▓");

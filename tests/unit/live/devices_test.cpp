@@ -12,7 +12,7 @@ constexpr auto kGi = static_cast<custash::Bytes>(kGiB);
 
 }  // namespace
 
-TEST_CASE("a device's memory belongs to programs, their caches and others", "[live]") {
+TEST_CASE("a device's memory belongs to programs, their caches and others") {
   Look look = look_at(kSecond);
   add(look, {.pid = 1, .in_use = kGiB, .reserved = 2 * kGiB});
   add(look, {.pid = 2, .in_use = kGiB, .reserved = kGiB});
@@ -27,7 +27,7 @@ TEST_CASE("a device's memory belongs to programs, their caches and others", "[li
   CHECK(number_of(uses, look.seen[0].page.devices[0]) == 4);
 }
 
-TEST_CASE("what sleeps is not on the device", "[live]") {
+TEST_CASE("what sleeps is not on the device") {
   Look look = look_at(kSecond);
   add(look, {.pid = 1, .in_use = 3 * kGiB, .reserved = 4 * kGiB});
   look.seen[0].page.devices[0].asleep_bytes = 3 * kGiB;
@@ -38,14 +38,14 @@ TEST_CASE("what sleeps is not on the device", "[live]") {
   CHECK(uses[0].others == kGi);
 }
 
-TEST_CASE("what NVML read before a program grew is not below nothing", "[live]") {
+TEST_CASE("what NVML read before a program grew is not below nothing") {
   Look look = look_at(kSecond);
   add(look, {.reserved = 6 * kGiB});
   look.devices = {{0, custash::PciAddress{0, 1, 0}, {80 * kGi, kGi}}};
   CHECK(uses_of(look)[0].others == custash::Bytes{0});
 }
 
-TEST_CASE("without NVML others are not known", "[live]") {
+TEST_CASE("without NVML others are not known") {
   Look look = look_at(kSecond);
   add(look, {.device = 3});
   const auto uses = uses_of(look);
@@ -55,7 +55,7 @@ TEST_CASE("without NVML others are not known", "[live]") {
   CHECK_FALSE(uses[0].others);
 }
 
-TEST_CASE("two devices that processes number alike are two devices", "[live]") {
+TEST_CASE("two devices that processes number alike are two devices") {
   Look look = look_at(kSecond);
   add(look, {.pid = 1, .bus = "0000:1A:00.0"});
   add(look, {.pid = 2, .bus = "0000:0B:00.0"});
@@ -65,7 +65,7 @@ TEST_CASE("two devices that processes number alike are two devices", "[live]") {
   CHECK(number_of(uses, look.seen[1].page.devices[0]) == 0);
 }
 
-TEST_CASE("a device without an address is known by its number", "[live]") {
+TEST_CASE("a device without an address is known by its number") {
   Look look = look_at(kSecond);
   add(look, {.pid = 1, .device = 1, .bus = ""});
   look.devices = {{0, custash::PciAddress{0, 1, 0}, {80 * kGi, 0}},
@@ -76,7 +76,7 @@ TEST_CASE("a device without an address is known by its number", "[live]") {
   CHECK(uses[1].in_use == kGi);
 }
 
-TEST_CASE("a device that nobody has used does not count", "[live]") {
+TEST_CASE("a device that nobody has used does not count") {
   Look look = look_at(kSecond);
   add(look, {.in_use = 0, .reserved = 0, .allocations = 0});
   CHECK(uses_of(look).empty());

@@ -7,7 +7,7 @@
 
 using namespace custash;
 
-TEST_CASE("marks in a file's name stand for rank, host and process", "[live]") {
+TEST_CASE("marks in a file's name stand for rank, host and process") {
   const file_name::Parts parts{3, "node7", 4711};
   CHECK(file_name::filled("r-%r.html", parts) == "r-3.html");
   CHECK(file_name::filled("%h/%p/%r%r", parts) == "node7/4711/33");
@@ -17,14 +17,14 @@ TEST_CASE("marks in a file's name stand for rank, host and process", "[live]") {
   CHECK(file_name::filled("", parts).empty());
 }
 
-TEST_CASE("a name has marks where filling it in would change it", "[live]") {
+TEST_CASE("a name has marks where filling it in would change it") {
   for (const char* const name : {"%r", "a%h", "%p.x", "%%", "%q%%"})
     CHECK(file_name::has_marks(name));
   for (const char* const name : {"", "%", "a%q", "50%", "%R"})
     CHECK_FALSE(file_name::has_marks(name));
 }
 
-TEST_CASE("the own rank is the first variable that holds a number", "[live]") {
+TEST_CASE("the own rank is the first variable that holds a number") {
   for (const char* const name : kRankVariables)
     unsetenv(name);
   CHECK_FALSE(file_name::own_rank());

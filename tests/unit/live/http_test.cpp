@@ -27,7 +27,7 @@ bool is(const std::string& answer, const std::string& status) {
 
 }  // namespace
 
-TEST_CASE("a scrape gets the metrics", "[live]") {
+TEST_CASE("a scrape gets the metrics") {
   const std::string text = get("/metrics");
   CHECK(is(text, "200 OK\r\n"));
   CHECK(text.find("Content-Type: text/plain; version=0.0.4") != text.npos);
@@ -41,7 +41,7 @@ TEST_CASE("a scrape gets the metrics", "[live]") {
   CHECK(is(answer("GET /metrics HTTP/1.0\n\n"), "200"));
 }
 
-TEST_CASE("what is no request for them is refused, and asks no process", "[live]") {
+TEST_CASE("what is no request for them is refused, and asks no process") {
   asked = 0;
   CHECK(is(get("/other"), "404"));
   CHECK(is(get("/metrics/"), "404"));
@@ -63,7 +63,7 @@ TEST_CASE("what is no request for them is refused, and asks no process", "[live]
   CHECK(asked == 0);
 }
 
-TEST_CASE("another name for this machine is refused", "[live]") {
+TEST_CASE("another name for this machine is refused") {
   asked = 0;
   for (const char* const host : {"evil.example",
                                  "localhost.evil.example",
@@ -82,7 +82,7 @@ TEST_CASE("another name for this machine is refused", "[live]") {
   CHECK(is(get("/metrics", "127.0.0.1:1"), "200"));
 }
 
-TEST_CASE("a request is complete at its empty line, or when it is too long", "[live]") {
+TEST_CASE("a request is complete at its empty line, or when it is too long") {
   CHECK_FALSE(is_complete(""));
   CHECK_FALSE(is_complete("GET / HTTP/1.1\r\nHost: x\r\n"));
   CHECK(is_complete("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));

@@ -17,7 +17,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a process has its labels in each of its metrics", "[live]") {
+TEST_CASE("a process has its labels in each of its metrics") {
   Look look = look_at(kSecond);
   add(look, {.pid = 42, .device = 1, .in_use = 5, .rank = 3});
   look.seen[0].page.devices[0].ooms = 2;
@@ -35,7 +35,7 @@ TEST_CASE("a process has its labels in each of its metrics", "[live]") {
   CHECK_FALSE(has(text, "custash_device_others_bytes{"));
 }
 
-TEST_CASE("a GPU has OpenTelemetry's metrics where NVML tells its UUID", "[live]") {
+TEST_CASE("a GPU has OpenTelemetry's metrics where NVML tells its UUID") {
   Look look = look_at(kSecond);
   look.devices.push_back({0, std::nullopt, {80, 50}, "GPU-1-2"});
   look.devices.push_back({1, std::nullopt, {80, 50}, ""});
@@ -46,8 +46,7 @@ TEST_CASE("a GPU has OpenTelemetry's metrics where NVML tells its UUID", "[live]
 }
 
 TEST_CASE(
-    "every metric has one help and one type before its samples, and counters end in _total",
-    "[live]") {
+    "every metric has one help and one type before its samples, and counters end in _total") {
   Look look = look_at(kSecond);
   add(look, {.pid = 1});
   add(look, {.pid = 2, .bus = "0000:02:00.0"});
@@ -69,7 +68,7 @@ TEST_CASE(
   CHECK(known.size() > 15);
 }
 
-TEST_CASE("a label holds any name of a program", "[live]") {
+TEST_CASE("a label holds any name of a program") {
   CHECK(label_text("a\"b\\c") == "\"a\\\"b\\\\c\"");
   CHECK(label_text("x\ny") == "\"x\\\\x0ay\"");
   CHECK(label_text("größe") == "\"größe\"");

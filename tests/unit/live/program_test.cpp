@@ -6,7 +6,7 @@
 
 using namespace custash::live;
 
-TEST_CASE("a script stands for its interpreter", "[live]") {
+TEST_CASE("a script stands for its interpreter") {
   CHECK(name_in({"python3", "train.py", "--lr", "1"}) == "train.py");
   CHECK(name_in({"/usr/bin/python3.11", "-u", "/data/train.py"}) == "train.py");
   CHECK(name_in({"python", "-X", "dev", "-W", "error", "x.py"}) == "x.py");
@@ -21,7 +21,7 @@ TEST_CASE("a script stands for its interpreter", "[live]") {
   CHECK(name_in({}).empty());
 }
 
-TEST_CASE("a rank is the first number that a launcher has set", "[live]") {
+TEST_CASE("a rank is the first number that a launcher has set") {
   using namespace std::string_literals;
   CHECK(rank_in("PATH=/bin\0RANK=3\0SLURM_PROCID=0\0"s) == 3);
   CHECK(rank_in("OMPI_COMM_WORLD_RANK=2\0"s) == 2);

@@ -22,7 +22,7 @@ std::string order_of(const Look& look, const char* word, bool reversed = false) 
 
 }  // namespace
 
-TEST_CASE("rates are between two looks at the same process", "[live]") {
+TEST_CASE("rates are between two looks at the same process") {
   Look before = look_at(kSecond);
   add(before, {.pid = 1, .allocations = 10});
   add(before, {.pid = 2});
@@ -36,7 +36,7 @@ TEST_CASE("rates are between two looks at the same process", "[live]") {
   CHECK_FALSE(rate(rows[1], &DevicePart::allocations));
 }
 
-TEST_CASE("a column tells how many pages were moved in a second", "[live]") {
+TEST_CASE("a column tells how many pages were moved in a second") {
   Look before = look_at(kSecond);
   add(before, {.pid = 1, .pages_moved = 5});
   Look now = look_at(3 * kSecond);
@@ -46,7 +46,7 @@ TEST_CASE("a column tells how many pages were moved in a second", "[live]") {
   CHECK(column->text(rows_of(before, now)[0]) == "12");
 }
 
-TEST_CASE("rows are sorted by any column, and ties by rank", "[live]") {
+TEST_CASE("rows are sorted by any column, and ties by rank") {
   Look look = look_at(kSecond);
   add(look, {.pid = 1, .in_use = 1, .name = "b", .rank = 2});
   add(look, {.pid = 2, .in_use = 3, .name = "a", .rank = 1});
@@ -61,7 +61,7 @@ TEST_CASE("rows are sorted by any column, and ties by rank", "[live]") {
   CHECK(order_of(look, "device", true) == "213");
 }
 
-TEST_CASE("columns have words of their own", "[live]") {
+TEST_CASE("columns have words of their own") {
   std::set<std::string> words;
   for (const Column& each : columns()) {
     CHECK(column_of(each.word) == &each);
@@ -72,7 +72,7 @@ TEST_CASE("columns have words of their own", "[live]") {
   CHECK(column_of(kDefaultSort) != nullptr);
 }
 
-TEST_CASE("a name cannot steer the terminal", "[live]") {
+TEST_CASE("a name cannot steer the terminal") {
   Look look = look_at(kSecond);
   add(look, {.name = "\033[2Jx"});
   CHECK(title_of(rows_of({}, look)[0]) == "\\x1b[2Jx");

@@ -25,13 +25,13 @@ std::string keys_in(std::string bytes) {
 
 }  // namespace
 
-TEST_CASE("arrows are keys in both modes of a terminal", "[live]") {
+TEST_CASE("arrows are keys in both modes of a terminal") {
   CHECK(keys_in("a\033[Ab\033OBq") == "aUbDq");
   CHECK(keys_in("\033[1;5A\033[15~x") == "--x");
   CHECK(keys_in("\033\033[A") == "EU");
 }
 
-TEST_CASE("a sequence that is cut off waits for its rest", "[live]") {
+TEST_CASE("a sequence that is cut off waits for its rest") {
   std::string bytes = "j\033[";
   CHECK(keys_in(&bytes) == "j");
   CHECK(bytes == "\033[");
@@ -40,7 +40,7 @@ TEST_CASE("a sequence that is cut off waits for its rest", "[live]") {
   CHECK(bytes.empty());
 }
 
-TEST_CASE("a sequence without an end does not hold keys back for ever", "[live]") {
+TEST_CASE("a sequence without an end does not hold keys back for ever") {
   std::string bytes = "\033[" + std::string(40, '1') + "q";
   CHECK(keys_in(&bytes).back() != 'q');
   bytes = "\033[" + std::string(40, '1');
@@ -48,7 +48,7 @@ TEST_CASE("a sequence without an end does not hold keys back for ever", "[live]"
   CHECK(bytes.empty());
 }
 
-TEST_CASE("the locale says whether blocks can be shown", "[live]") {
+TEST_CASE("the locale says whether blocks can be shown") {
   for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"})
     unsetenv(name);
   CHECK_FALSE(has_unicode());

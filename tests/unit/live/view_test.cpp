@@ -52,7 +52,7 @@ std::string plain(const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("four ranks are one table and four bars", "[live]") {
+TEST_CASE("four ranks are one table and four bars") {
   const std::string text = text_of(four_ranks(), {});
   CHECK(has(text, "custash top  processes 4, devices 4"));
   CHECK(has(text, "     PID RANK DEV   vIN USE  RESERVED"));
@@ -62,13 +62,13 @@ TEST_CASE("four ranks are one table and four bars", "[live]") {
   CHECK_FALSE(has(text, "\033"));
 }
 
-TEST_CASE("without ranks there is no column of them", "[live]") {
+TEST_CASE("without ranks there is no column of them") {
   Look look = look_at(kSecond);
   add(look, {});
   CHECK_FALSE(has(text_of(look, {}), "RANK"));
 }
 
-TEST_CASE("memory that the driver serves has a column where there is any", "[live]") {
+TEST_CASE("memory that the driver serves has a column where there is any") {
   Look look = look_at(kSecond);
   add(look, {});
   CHECK_FALSE(has(text_of(look, {}), "BY DRIVER"));
@@ -77,7 +77,7 @@ TEST_CASE("memory that the driver serves has a column where there is any", "[liv
   CHECK(has(text_of(look, {}), " 3.00 GiB "));
 }
 
-TEST_CASE("no line is wider than the terminal, and no more lines than it has", "[live]") {
+TEST_CASE("no line is wider than the terminal, and no more lines than it has") {
   Look look = four_ranks();
   for (int i = 0; i < 40; ++i)
     add(look,
@@ -102,7 +102,7 @@ TEST_CASE("no line is wider than the terminal, and no more lines than it has", "
   }
 }
 
-TEST_CASE("a narrow terminal keeps the important columns", "[live]") {
+TEST_CASE("a narrow terminal keeps the important columns") {
   const std::string text = text_of(four_ranks(), {.width = 40, .height = 24});
   CHECK(has(text, "     PID RANK DEV PROGRAM") == false);
   CHECK(has(text, "     PID DEV   vIN USE  PROGRAM") == false);
@@ -115,7 +115,7 @@ TEST_CASE("a narrow terminal keeps the important columns", "[live]") {
   CHECK(has(wide, "AVOIDED"));
 }
 
-TEST_CASE("the chosen line is shown however far down it is", "[live]") {
+TEST_CASE("the chosen line is shown however far down it is") {
   Look look = look_at(kSecond);
   for (int i = 0; i < 40; ++i)
     add(look, {.pid = 1000 + i, .in_use = 100 - i});
@@ -130,7 +130,7 @@ TEST_CASE("the chosen line is shown however far down it is", "[live]") {
   CHECK(names_of({}, look, how).back() == RowName{1039, 0});
 }
 
-TEST_CASE("the column that sorts is marked", "[live]") {
+TEST_CASE("the column that sorts is marked") {
   ViewOptions how{.sort = column_of("pid")};
   CHECK(has(text_of(four_ranks(), how), "^PID"));
   how.reversed = true;
@@ -140,19 +140,19 @@ TEST_CASE("the column that sorts is marked", "[live]") {
   CHECK(has(text_of(four_ranks(), {.unicode = true}), "  \u25bcIN USE"));
 }
 
-TEST_CASE("nobody there is told with what to do", "[live]") {
+TEST_CASE("nobody there is told with what to do") {
   CHECK(has(text_of(look_at(1), {.width = 80, .height = 24}), "custash run -- PROGRAM"));
   CHECK_FALSE(has(text_of(look_at(1), {}), "PID"));
 }
 
-TEST_CASE("a process that does not answer says since when", "[live]") {
+TEST_CASE("a process that does not answer says since when") {
   Look look = look_at(kSecond);
   add(look, {.answered = false});
   look.at = 13 * kSecond;
   CHECK(has(text_of(look, {}), "train.py  (does not answer; 12 s ago)"));
 }
 
-TEST_CASE("keys are listed where there are any, and a question shows its own", "[live]") {
+TEST_CASE("keys are listed where there are any, and a question shows its own") {
   ViewOptions how{.width = 80, .height = 10, .keys = true};
   CHECK(view_of({}, four_ranks(), how).back() ==
         "q quit  s sort  r reverse  t trim  w write report  h help");
@@ -165,7 +165,7 @@ TEST_CASE("keys are listed where there are any, and a question shows its own", "
   CHECK(has(text_of(four_ranks(), how), "sort by the next column"));
 }
 
-TEST_CASE("colour is asked for", "[live]") {
+TEST_CASE("colour is asked for") {
   ViewOptions how{
       .width = 80, .height = 24, .colour = true, .unicode = true, .chosen = RowName{101, 1}};
   const std::string text = text_of(four_ranks(), how);

@@ -75,7 +75,7 @@ class Pages {
 
 }  // namespace
 
-TEST_CASE("huge pages are the kernel's, where they are of use", "[unit][first_touch]") {
+TEST_CASE("huge pages are the kernel's, where they are of use", "[first_touch]") {
   CHECK(host_pages::huge_of("2097152\n", 4_KiB) == 2_MiB);
   CHECK(host_pages::huge_of("33554432\n", 16_KiB) == 32_MiB);
   CHECK(host_pages::huge_of("536870912\n", 64_KiB) == 64_KiB);  // too large
@@ -87,7 +87,7 @@ TEST_CASE("huge pages are the kernel's, where they are of use", "[unit][first_to
   CHECK(host_pages::huge() >= host_pages::page());
 }
 
-TEST_CASE("mapped memory is aligned, and exactly as long as was asked", "[unit][first_touch]") {
+TEST_CASE("mapped memory is aligned, and exactly as long as was asked", "[first_touch]") {
   for (const Bytes page : {host_pages::page(), 16_KiB, 64_KiB}) {
     if (page < host_pages::page()) continue;
     const Pages pages(page);
@@ -105,7 +105,7 @@ TEST_CASE("mapped memory is aligned, and exactly as long as was asked", "[unit][
   CHECK(map_shared(1ULL << 60) == 0);
 }
 
-TEST_CASE("after the first touch all pages are there and zero", "[unit][first_touch]") {
+TEST_CASE("after the first touch all pages are there and zero", "[first_touch]") {
   const Bytes page = host_pages::page();
   for (const Bytes bytes : {page, 2_MiB, 2_MiB + page, 37_MiB + 3 * page}) {
     for (const unsigned threads : {0U, 1U, 2U, 5U}) {
@@ -120,7 +120,7 @@ TEST_CASE("after the first touch all pages are there and zero", "[unit][first_to
   }
 }
 
-TEST_CASE("a wish for a node that is not there changes nothing", "[unit][first_touch]") {
+TEST_CASE("a wish for a node that is not there changes nothing", "[first_touch]") {
   for (const int node : {0, 63, 64, 1000}) {
     const Address base = map_shared(2_MiB);
     first_touch(base, 2_MiB, 1, node);
@@ -129,8 +129,7 @@ TEST_CASE("a wish for a node that is not there changes nothing", "[unit][first_t
   }
 }
 
-TEST_CASE("its threads have ended when it returns, and took no signals",
-          "[unit][first_touch]") {
+TEST_CASE("its threads have ended when it returns, and took no signals", "[first_touch]") {
   static std::atomic<int> taken_elsewhere{0};
   static const std::thread::id main = std::this_thread::get_id();
   taken_elsewhere = 0;

@@ -45,8 +45,7 @@ void check_nothing_held(LifeBed& bed) {
 
 }  // namespace
 
-TEST_CASE("buffers end with their context, whatever state they are in",
-          "[unit][host_cache_life]") {
+TEST_CASE("buffers end with their context, whatever state they are in", "[host_cache_life]") {
   LifeBed bed;
   const CUcontext context = make_context();
   const CUstream s = bed.stream();
@@ -75,7 +74,7 @@ TEST_CASE("buffers end with their context, whatever state they are in",
   CHECK(bed.pinned->validate());
 }
 
-TEST_CASE("a device reset with buffers live and in flight", "[unit][host_cache_life]") {
+TEST_CASE("a device reset with buffers live and in flight", "[host_cache_life]") {
   LifeBed bed;
   const CUstream s = bed.stream();
   bed.host(kBytes);
@@ -95,8 +94,7 @@ TEST_CASE("a device reset with buffers live and in flight", "[unit][host_cache_l
   check_nothing_held(bed);
 }
 
-TEST_CASE("a context ends after the work of others with its buffers",
-          "[unit][host_cache_life]") {
+TEST_CASE("a context ends after the work of others with its buffers", "[host_cache_life]") {
   for (const bool named : {false, true}) {
     LifeBed bed;
     const CUstream other = bed.stream();
@@ -114,8 +112,7 @@ TEST_CASE("a context ends after the work of others with its buffers",
   }
 }
 
-TEST_CASE("the end of another context frees what waited for its work",
-          "[unit][host_cache_life]") {
+TEST_CASE("the end of another context frees what waited for its work", "[host_cache_life]") {
   for (const bool named : {false, true}) {
     LifeBed bed;
     void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
@@ -131,7 +128,7 @@ TEST_CASE("the end of another context frees what waited for its work",
 }
 
 TEST_CASE("a context that had the memory's addresses does not own those of the next",
-          "[unit][host_cache_life]") {
+          "[host_cache_life]") {
   LifeBed bed;
   for (int i = 0; i < 20; ++i) {
     const CUcontext context = make_context();
@@ -144,7 +141,7 @@ TEST_CASE("a context that had the memory's addresses does not own those of the n
   }
 }
 
-TEST_CASE("buffers of several contexts are apart", "[unit][host_cache_life]") {
+TEST_CASE("buffers of several contexts are apart", "[host_cache_life]") {
   LifeBed bed;
   void* first = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
   bed.free_host(first);
@@ -158,8 +155,7 @@ TEST_CASE("buffers of several contexts are apart", "[unit][host_cache_life]") {
 }
 
 // Another thread may end a context at any moment of an allocation that looks at its buffers.
-TEST_CASE("a context ends in the middle of an allocation elsewhere",
-          "[unit][host_cache_life]") {
+TEST_CASE("a context ends in the middle of an allocation elsewhere", "[host_cache_life]") {
   static LifeBed* bed = nullptr;
   static CUcontext ending = nullptr;
   static std::atomic<int> entries_left{0};

@@ -27,8 +27,7 @@ void check_comes_behind(PinnedBed& bed, CUstream held, const void* buffer, unsig
 
 }  // namespace
 
-TEST_CASE("a buffer is not handed out before the copy from it has run",
-          "[unit][host_cache_order]") {
+TEST_CASE("a buffer is not handed out before the copy from it has run", "[host_cache_order]") {
   for (const Bytes bytes : {Bytes{512}, 100_KiB, kBytes}) {
     for (const bool context_events : {true, false}) {
       PinnedBed bed({.context_events = context_events});
@@ -48,7 +47,7 @@ TEST_CASE("a buffer is not handed out before the copy from it has run",
   }
 }
 
-TEST_CASE("a buffer's free that the driver refuses frees nothing", "[unit][host_cache_order]") {
+TEST_CASE("a buffer's free that the driver refuses frees nothing", "[host_cache_order]") {
   PinnedBed bed({}, {.backing = Backing::Vmm, .free_mode = FreeMode::Strict});
   bed.free(bed.malloc(kBytes));  // the context has state
   void* buffer = bed.host(kBytes);
@@ -60,7 +59,7 @@ TEST_CASE("a buffer's free that the driver refuses frees nothing", "[unit][host_
 }
 
 TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
-          "[unit][host_cache_order]") {
+          "[host_cache_order]") {
   for (const int user : {0, 1, 2}) {
     PinnedBed bed;
     void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
@@ -90,7 +89,7 @@ TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
 }
 
 TEST_CASE("a free makes no call that waits, with any amount of work in flight",
-          "[unit][host_cache_order]") {
+          "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -112,7 +111,7 @@ TEST_CASE("a free makes no call that waits, with any amount of work in flight",
   sim::release(t);
 }
 
-TEST_CASE("a free waits for what option free: says", "[unit][host_cache_order]") {
+TEST_CASE("a free waits for what option free: says", "[host_cache_order]") {
   for (const FreeMode mode : {FreeMode::Auto, FreeMode::Never, FreeMode::Strict}) {
     PinnedBed bed({}, {.backing = Backing::Vmm, .free_mode = mode});
     const CUstream s = bed.stream();
@@ -129,7 +128,7 @@ TEST_CASE("a free waits for what option free: says", "[unit][host_cache_order]")
   }
 }
 
-TEST_CASE("the quick free does not skip that wait", "[unit][host_cache_order]") {
+TEST_CASE("the quick free does not skip that wait", "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   void* target = bed.host(kBytes);
@@ -139,7 +138,7 @@ TEST_CASE("the quick free does not skip that wait", "[unit][host_cache_order]") 
 
 TEST_CASE(
     "where enough is in flight an allocation waits for the first of it rather than pin more",
-    "[unit][host_cache_order]") {
+    "[host_cache_order]") {
   PinnedBed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   bed.launch(bed.stream());
@@ -166,7 +165,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stream that is always busy needs no more buffers than it lags behind",
-          "[unit][host_cache_order]") {
+          "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   std::vector<sim::OpId> copies;
@@ -183,7 +182,7 @@ TEST_CASE("a stream that is always busy needs no more buffers than it lags behin
   CHECK(bed.host_stats().num_waits == 0);
 }
 
-TEST_CASE("more may be in flight where more is in use", "[unit][host_cache_order]") {
+TEST_CASE("more may be in flight where more is in use", "[host_cache_order]") {
   PinnedBed bed({}, {.backing = Backing::Vmm, .run_ahead_percent = 1000});
   const CUstream s = bed.stream();
   constexpr Bytes kLarge = 64_MiB;
@@ -198,7 +197,7 @@ TEST_CASE("more may be in flight where more is in use", "[unit][host_cache_order
 }
 
 TEST_CASE("a wait for a buffer does not hang where two kernels need each other",
-          "[unit][host_cache_order]") {
+          "[host_cache_order]") {
   PinnedBed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -218,7 +217,7 @@ TEST_CASE("a wait for a buffer does not hang where two kernels need each other",
 
 // ---- custash_host_record_stream
 
-TEST_CASE("only the streams that were named are waited for", "[unit][host_cache_order]") {
+TEST_CASE("only the streams that were named are waited for", "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -236,7 +235,7 @@ TEST_CASE("only the streams that were named are waited for", "[unit][host_cache_
 }
 
 TEST_CASE("all of several named streams are waited for, of several devices",
-          "[unit][host_cache_order]") {
+          "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
@@ -252,7 +251,7 @@ TEST_CASE("all of several named streams are waited for, of several devices",
   check_comes_behind(bed, t, buffer, CU_MEMHOSTALLOC_PORTABLE);
 }
 
-TEST_CASE("buffers behind named streams are not waited for", "[unit][host_cache_order]") {
+TEST_CASE("buffers behind named streams are not waited for", "[host_cache_order]") {
   PinnedBed bed({}, Bed::without_run_ahead());
   const CUstream s = bed.stream();
   constexpr Bytes kLarge = 90_MiB;
@@ -266,7 +265,7 @@ TEST_CASE("buffers behind named streams are not waited for", "[unit][host_cache_
   CHECK(bed.host_stats().allocations.current == 4);
 }
 
-TEST_CASE("a buffer without named streams waits for all", "[unit][host_cache_order]") {
+TEST_CASE("a buffer without named streams waits for all", "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   void* buffer = bed.host(kBytes);
@@ -276,7 +275,7 @@ TEST_CASE("a buffer without named streams waits for all", "[unit][host_cache_ord
   check_comes_behind(bed, s, buffer);
 }
 
-TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[unit][host_cache_order]") {
+TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -289,8 +288,7 @@ TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[unit][host_cach
   check_comes_behind(bed, t, buffer);
 }
 
-TEST_CASE("the next owner of a buffer starts without named streams",
-          "[unit][host_cache_order]") {
+TEST_CASE("the next owner of a buffer starts without named streams", "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -309,7 +307,7 @@ TEST_CASE("the next owner of a buffer starts without named streams",
 }
 
 TEST_CASE("where the stream takes no event the buffer waits for everything",
-          "[unit][host_cache_order]") {
+          "[host_cache_order]") {
   for (const char* which : {"legacy", "per-thread", "capturing", "destroyed"}) {
     PinnedBed bed;
     const CUstream other = bed.stream();
@@ -346,8 +344,7 @@ TEST_CASE("where the stream takes no event the buffer waits for everything",
   }
 }
 
-TEST_CASE("a free behind streams waits for nothing, not even results",
-          "[unit][host_cache_order]") {
+TEST_CASE("a free behind streams waits for nothing, not even results", "[host_cache_order]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   void* target = bed.host(kBytes);

@@ -33,7 +33,7 @@ void some_traffic(PinnedBed& bed) {
 
 }  // namespace
 
-TEST_CASE("large buffers are pinned to the page, small ones share", "[unit][host_cache_room]") {
+TEST_CASE("large buffers are pinned to the page, small ones share", "[host_cache_room]") {
   PinnedBed bed;
   bed.host(kBytes + 1);
   CHECK(held(bed) == kBytes + 4_KiB);
@@ -43,7 +43,7 @@ TEST_CASE("large buffers are pinned to the page, small ones share", "[unit][host
 }
 
 TEST_CASE("small segments grow with what is held, to a share that is negligible",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   PinnedBed bed;
   bed.host(4_GiB, CU_MEMHOSTALLOC_WRITECOMBINED);
   bed.host(4096, CU_MEMHOSTALLOC_WRITECOMBINED);
@@ -51,7 +51,7 @@ TEST_CASE("small segments grow with what is held, to a share that is negligible"
 }
 
 TEST_CASE("pinned_limit holds, and what is cached is given back to keep it",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   PinnedBed bed({}, limited(10_MiB));
   void* out = nullptr;
   void* first = bed.host(6_MiB);
@@ -66,7 +66,7 @@ TEST_CASE("pinned_limit holds, and what is cached is given back to keep it",
   CHECK(sim::live_host_blocks() == 1);
 }
 
-TEST_CASE("near the limit a small buffer gets a small segment", "[unit][host_cache_room]") {
+TEST_CASE("near the limit a small buffer gets a small segment", "[host_cache_room]") {
   PinnedBed bed({}, limited(4_MiB));
   bed.host(kBytes);
   bed.host(4096);
@@ -74,7 +74,7 @@ TEST_CASE("near the limit a small buffer gets a small segment", "[unit][host_cac
 }
 
 TEST_CASE("at the limit what is in flight is waited for, as bare has waited at the free",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   for (const bool named : {false, true}) {
     PinnedBed bed({}, limited(10_MiB));
     const CUstream s = bed.stream();
@@ -91,7 +91,7 @@ TEST_CASE("at the limit what is in flight is waited for, as bare has waited at t
 }
 
 TEST_CASE("host memory runs short: what is cached goes, then the second try",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   for (const bool in_flight : {false, true}) {
     PinnedBed bed;
     void* buffer = bed.host(kBytes);
@@ -111,7 +111,7 @@ TEST_CASE("host memory runs short: what is cached goes, then the second try",
 }
 
 TEST_CASE("empty() gives everything back but what is in use or in flight",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   void* used = bed.host(kBytes);
@@ -134,7 +134,7 @@ TEST_CASE("empty() gives everything back but what is in use or in flight",
   CHECK(bed.pinned->find(reinterpret_cast<Address>(idle), nullptr) == Ownership::Foreign);
 }
 
-TEST_CASE("empty() leaves buffers whose work runs", "[unit][host_cache_room]") {
+TEST_CASE("empty() leaves buffers whose work runs", "[host_cache_room]") {
   PinnedBed bed;
   const CUstream s = bed.stream();
   for (const bool named : {false, true}) {
@@ -152,7 +152,7 @@ TEST_CASE("empty() leaves buffers whose work runs", "[unit][host_cache_room]") {
 }
 
 TEST_CASE("what the driver does not take back stays, and is used or returned later",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   PinnedBed bed;
   void* buffer = bed.host(kBytes);
   bed.free_host(buffer);
@@ -166,7 +166,7 @@ TEST_CASE("what the driver does not take back stays, and is used or returned lat
   CHECK(bed.host_stats().num_host_free == 1);
 }
 
-TEST_CASE("relieve() says whether it gave anything back", "[unit][host_cache_room]") {
+TEST_CASE("relieve() says whether it gave anything back", "[host_cache_room]") {
   PinnedBed bed;
   CHECK_FALSE(bed.pinned->reclaim().relieve());
   bed.free_host(bed.host(kBytes));
@@ -176,7 +176,7 @@ TEST_CASE("relieve() says whether it gave anything back", "[unit][host_cache_roo
 }
 
 TEST_CASE("memory that idles is given back after pinned_decay seconds, not before",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   PinnedBed bed({}, decaying(60));
   sim::advance_clock(1000 * kSecond);
   bed.free_host(bed.host(kBytes));
@@ -194,7 +194,7 @@ TEST_CASE("memory that idles is given back after pinned_decay seconds, not befor
   CHECK(held(bed) == all - static_cast<std::int64_t>(kBytes));
 }
 
-TEST_CASE("memory that is used in between does not idle", "[unit][host_cache_room]") {
+TEST_CASE("memory that is used in between does not idle", "[host_cache_room]") {
   PinnedBed bed({}, decaying(60));
   sim::advance_clock(1000 * kSecond);
   for (int i = 0; i < 300; ++i) {
@@ -205,7 +205,7 @@ TEST_CASE("memory that is used in between does not idle", "[unit][host_cache_roo
 }
 
 TEST_CASE("nothing decays while the device works: unpinning would wait for it",
-          "[unit][host_cache_room]") {
+          "[host_cache_room]") {
   PinnedBed bed({}, decaying(60));
   sim::advance_clock(1000 * kSecond);
   bed.free_host(bed.host(kBytes));
@@ -225,7 +225,7 @@ TEST_CASE("nothing decays while the device works: unpinning would wait for it",
   CHECK(bed.host_stats().num_host_free == 1);
 }
 
-TEST_CASE("pinned_decay:0 keeps everything", "[unit][host_cache_room]") {
+TEST_CASE("pinned_decay:0 keeps everything", "[host_cache_room]") {
   PinnedBed bed({}, decaying(0));
   bed.free_host(bed.host(kBytes));
   for (int i = 0; i < 10; ++i) {

@@ -23,7 +23,7 @@ Address at(const void* buffer) {
 
 }  // namespace
 
-TEST_CASE("a buffer that comes back costs no driver call", "[unit][host_cache]") {
+TEST_CASE("a buffer that comes back costs no driver call", "[host_cache]") {
   PinnedBed bed;
   for (const Bytes bytes : kSizes) {
     void* first = bed.host(bytes);
@@ -44,7 +44,7 @@ TEST_CASE("a buffer that comes back costs no driver call", "[unit][host_cache]")
   }
 }
 
-TEST_CASE("what the fast path cannot answer it leaves alone", "[unit][host_cache]") {
+TEST_CASE("what the fast path cannot answer it leaves alone", "[host_cache]") {
   PinnedBed bed;
   CHECK(bed.pinned->try_allocate(bed.sim.context(), 4096, 0) == nullptr);
   void* buffer = bed.host(4096);
@@ -57,7 +57,7 @@ TEST_CASE("what the fast path cannot answer it leaves alone", "[unit][host_cache
 }
 
 TEST_CASE("the fast path of a busy device records fences, and the buffer waits for them",
-          "[unit][host_cache]") {
+          "[host_cache]") {
   PinnedBed bed;
   void* buffer = bed.host(4096);
   bed.launch(bed.stream());
@@ -69,7 +69,7 @@ TEST_CASE("the fast path of a busy device records fences, and the buffer waits f
   CHECK(bed.host(4096) == buffer);
 }
 
-TEST_CASE("sizes and flags that are served", "[unit][host_cache]") {
+TEST_CASE("sizes and flags that are served", "[host_cache]") {
   PinnedBed bed;
   for (unsigned flags = 0; flags < 8; ++flags)
     CHECK(bed.pinned->serves(1, flags));
@@ -81,7 +81,7 @@ TEST_CASE("sizes and flags that are served", "[unit][host_cache]") {
 }
 
 TEST_CASE("buffers begin where the driver's would: 512, and on a page from 4 KiB on",
-          "[unit][host_cache]") {
+          "[host_cache]") {
   PinnedBed bed;
   for (int round = 0; round < 3; ++round) {
     for (const Bytes bytes : {1, 512, 700, 3000, 3585, 4096, 5000, 300'000, 2'000'000}) {
@@ -92,7 +92,7 @@ TEST_CASE("buffers begin where the driver's would: 512, and on a page from 4 KiB
   }
 }
 
-TEST_CASE("new memory is zero and can be written to its last byte", "[unit][host_cache]") {
+TEST_CASE("new memory is zero and can be written to its last byte", "[host_cache]") {
   PinnedBed bed;
   for (const Bytes bytes : kSizes) {
     auto* buffer = static_cast<unsigned char*>(bed.host(bytes));
@@ -101,7 +101,7 @@ TEST_CASE("new memory is zero and can be written to its last byte", "[unit][host
   }
 }
 
-TEST_CASE("kinds of memory never mix; mapped is no kind of its own", "[unit][host_cache]") {
+TEST_CASE("kinds of memory never mix; mapped is no kind of its own", "[host_cache]") {
   for (const Bytes bytes : {4_MiB, 100_KiB}) {
     PinnedBed bed;
     std::array<void*, 8> freed{};
@@ -118,7 +118,7 @@ TEST_CASE("kinds of memory never mix; mapped is no kind of its own", "[unit][hos
   }
 }
 
-TEST_CASE("what is told of a buffer's flags", "[unit][host_cache]") {
+TEST_CASE("what is told of a buffer's flags", "[host_cache]") {
   PinnedBed bed;
   constexpr unsigned kTold[] = {2, 3, 2, 3, 6, 7, 6, 7};
   for (unsigned flags = 0; flags < 8; ++flags) {
@@ -132,7 +132,7 @@ TEST_CASE("what is told of a buffer's flags", "[unit][host_cache]") {
   }
 }
 
-TEST_CASE("a live buffer is told of, from its first to its last byte", "[unit][host_cache]") {
+TEST_CASE("a live buffer is told of, from its first to its last byte", "[host_cache]") {
   PinnedBed bed;
   for (const Bytes bytes : kSizes) {
     void* buffer = bed.host(bytes);
@@ -155,7 +155,7 @@ TEST_CASE("a live buffer is told of, from its first to its last byte", "[unit][h
   CHECK_FALSE(bed.pinned->overlaps(at(&own), 1));
 }
 
-TEST_CASE("every owner of a buffer has a number of its own", "[unit][host_cache]") {
+TEST_CASE("every owner of a buffer has a number of its own", "[host_cache]") {
   PinnedBed bed;
   std::vector<std::uint64_t> seen;
   for (int i = 0; i < 5; ++i) {
@@ -168,7 +168,7 @@ TEST_CASE("every owner of a buffer has a number of its own", "[unit][host_cache]
   }
 }
 
-TEST_CASE("frees of what is not a live buffer", "[unit][host_cache]") {
+TEST_CASE("frees of what is not a live buffer", "[host_cache]") {
   PinnedBed bed;
   for (const bool behind_streams : {false, true}) {
     const auto free = [&](void* p) {
@@ -188,7 +188,7 @@ TEST_CASE("frees of what is not a live buffer", "[unit][host_cache]") {
   }
 }
 
-TEST_CASE("after a kernel's fault the driver answers", "[unit][host_cache]") {
+TEST_CASE("after a kernel's fault the driver answers", "[host_cache]") {
   PinnedBed bed;
   void* buffer = bed.host(4096);
   bed.launch(bed.stream(), {.accesses = {{8, 8, true}}});
@@ -202,7 +202,7 @@ TEST_CASE("after a kernel's fault the driver answers", "[unit][host_cache]") {
   CHECK(bed.pinned->try_allocate(bed.sim.context(), 4096, 0) == nullptr);
 }
 
-TEST_CASE("no memory: the driver's code, null, and nothing lost", "[unit][host_cache]") {
+TEST_CASE("no memory: the driver's code, null, and nothing lost", "[host_cache]") {
   PinnedBed bed;
   sim::fail_symbol("cuMemHostRegister_v2", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
   sim::fail_symbol("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY, true);

@@ -53,7 +53,7 @@ void poke(Address address) {
 
 }  // namespace
 
-TEST_CASE("a guarded buffer lies between pages without access", "[unit][host_guards]") {
+TEST_CASE("a guarded buffer lies between pages without access", "[host_guards]") {
   PinnedBed bed({}, guarding());
   const Bytes page = host_pages::page();
   for (const Bytes bytes :
@@ -83,7 +83,7 @@ TEST_CASE("a guarded buffer lies between pages without access", "[unit][host_gua
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("the access stays until the work is over", "[unit][host_guards]") {
+TEST_CASE("the access stays until the work is over", "[host_guards]") {
   PinnedBed bed({}, guarding());
   const CUstream stream = bed.stream();
   const Address device = bed.malloc(1000);
@@ -99,7 +99,7 @@ TEST_CASE("the access stays until the work is over", "[unit][host_guards]") {
   CHECK(sim::faults().empty());
 }
 
-TEST_CASE("a free on an idle device takes the access at once", "[unit][host_guards]") {
+TEST_CASE("a free on an idle device takes the access at once", "[host_guards]") {
   PinnedBed bed({.advance = sim::Advance::Timed}, guarding());
   const CUstream stream = bed.stream();
   const Address device = bed.malloc(1000);
@@ -112,7 +112,7 @@ TEST_CASE("a free on an idle device takes the access at once", "[unit][host_guar
   bed.free(device);
 }
 
-TEST_CASE("a wait after the work takes the access", "[unit][host_guards]") {
+TEST_CASE("a wait after the work takes the access", "[host_guards]") {
   PinnedBed bed({}, guarding());
   const CUstream stream = bed.stream();
   const Address device = bed.malloc(1000);
@@ -135,7 +135,7 @@ TEST_CASE("a wait after the work takes the access", "[unit][host_guards]") {
   bed.free(device);
 }
 
-TEST_CASE("a byte written beside a buffer is found", "[unit][host_guards]") {
+TEST_CASE("a byte written beside a buffer is found", "[host_guards]") {
   PinnedBed bed({}, guarding());
   void* const ended = bed.host(1000);  // this one ends its page, the next one begins its
   void* const begun = bed.host(1000);
@@ -150,7 +150,7 @@ TEST_CASE("a byte written beside a buffer is found", "[unit][host_guards]") {
   CHECK(bed.host_stats().num_overwritten == 2);
 }
 
-TEST_CASE("buffers in use are looked at, too", "[unit][host_guards]") {
+TEST_CASE("buffers in use are looked at, too", "[host_guards]") {
   PinnedBed bed({}, guarding());
   void* const buffer = bed.host(1000);
   bed.pinned->sampler()->check_all();
@@ -162,7 +162,7 @@ TEST_CASE("buffers in use are looked at, too", "[unit][host_guards]") {
 }
 
 TEST_CASE("a freed buffer is not handed out again, and no more than a few rest",
-          "[unit][host_guards]") {
+          "[host_guards]") {
   PinnedBed bed({}, guarding());
   constexpr Bytes kEach = 8_MiB;
   std::vector<Address> freed;
@@ -181,7 +181,7 @@ TEST_CASE("a freed buffer is not handed out again, and no more than a few rest",
   CHECK(bed.host_stats().allocated_bytes.current == 0);
 }
 
-TEST_CASE("small guarded buffers leave the program its mappings", "[unit][host_guards]") {
+TEST_CASE("small guarded buffers leave the program its mappings", "[host_guards]") {
   PinnedBed bed({}, guarding());
   for (int i = 0; i < 3000; ++i) {
     bed.free_host(bed.host(100));
@@ -197,7 +197,7 @@ TEST_CASE("small guarded buffers leave the program its mappings", "[unit][host_g
     bed.free_host(each);
 }
 
-TEST_CASE("the guards' own addresses are known as such", "[unit][host_guards]") {
+TEST_CASE("the guards' own addresses are known as such", "[host_guards]") {
   PinnedBed bed({}, guarding());
   void* const buffer = bed.host(1000);
   const Address begin = align_down(at(buffer), host_pages::page());
@@ -208,7 +208,7 @@ TEST_CASE("the guards' own addresses are known as such", "[unit][host_guards]") 
   bed.free_host(buffer);
 }
 
-TEST_CASE("an allocation never fails for the guard's sake", "[unit][host_guards]") {
+TEST_CASE("an allocation never fails for the guard's sake", "[host_guards]") {
   SECTION("at the limit") {
     Config config = guarding();
     config.pinned_limit = 4_MiB;
@@ -237,7 +237,7 @@ TEST_CASE("an allocation never fails for the guard's sake", "[unit][host_guards]
   }
 }
 
-TEST_CASE("the statistics tell what guarded buffers hold", "[unit][host_guards]") {
+TEST_CASE("the statistics tell what guarded buffers hold", "[host_guards]") {
   PinnedBed bed({}, guarding({.one_in = 1, .least = 1000}));
   bed.free_host(bed.host(999));
   CHECK(bed.host_stats().guard_bytes == 0);
@@ -254,7 +254,7 @@ TEST_CASE("the statistics tell what guarded buffers hold", "[unit][host_guards]"
   bed.free_host(small);
 }
 
-TEST_CASE("sizes, and one in so many", "[unit][host_guards]") {
+TEST_CASE("sizes, and one in so many", "[host_guards]") {
   SECTION("sizes") {
     PinnedBed bed({}, guarding({.one_in = 1, .least = 1000, .most = 2000}));
     for (const auto& [bytes, wanted] :
@@ -275,7 +275,7 @@ TEST_CASE("sizes, and one in so many", "[unit][host_guards]") {
   }
 }
 
-TEST_CASE("the seed chooses the buffers", "[unit][host_guards]") {
+TEST_CASE("the seed chooses the buffers", "[host_guards]") {
   const auto first = [](std::uint32_t seed) {
     PinnedBed bed({}, guarding({.one_in = 10, .seed = seed}));
     int count = 0;
@@ -289,7 +289,7 @@ TEST_CASE("the seed chooses the buffers", "[unit][host_guards]") {
   CHECK(firsts.size() > 3);
 }
 
-TEST_CASE("a fill shows what nobody wrote", "[unit][host_guards]") {
+TEST_CASE("a fill shows what nobody wrote", "[host_guards]") {
   Config config = guarding();
   config.guard.fill = true;
   PinnedBed bed({}, config);
@@ -300,7 +300,7 @@ TEST_CASE("a fill shows what nobody wrote", "[unit][host_guards]") {
   CHECK(told.empty());
 }
 
-TEST_CASE("a buffer is freed behind the streams that were named", "[unit][host_guards]") {
+TEST_CASE("a buffer is freed behind the streams that were named", "[host_guards]") {
   PinnedBed bed({}, guarding());
   const CUstream stream = bed.stream();
   void* const buffer = bed.host(1000);

@@ -18,7 +18,7 @@ constexpr Bytes kUnknown = std::numeric_limits<Bytes>::max();
 
 }  // namespace
 
-TEST_CASE("a field of a text like /proc/meminfo's", "[unit][host_limits]") {
+TEST_CASE("a field of a text like /proc/meminfo's", "[host_limits]") {
   constexpr std::string_view kText =
       "MemTotal:       24500000 kB\n"
       "NotMemAvailable: 1 kB\n"
@@ -32,7 +32,7 @@ TEST_CASE("a field of a text like /proc/meminfo's", "[unit][host_limits]") {
   CHECK(meminfo_field("inactive_file 4096\nfile 1", "inactive_file") == 4096);
 }
 
-TEST_CASE("what is no number is no limit", "[unit][host_limits]") {
+TEST_CASE("what is no number is no limit", "[host_limits]") {
   CHECK(meminfo_field("memory: max\n", "memory:") == kUnknown);
   CHECK(meminfo_field("memory:\n", "memory:") == kUnknown);
   CHECK(meminfo_field("memory: ", "memory:") == kUnknown);
@@ -41,11 +41,11 @@ TEST_CASE("what is no number is no limit", "[unit][host_limits]") {
   CHECK(meminfo_field("memory:\t12x", "memory:") == 12);
 }
 
-TEST_CASE("the next line is not the field's", "[unit][host_limits]") {
+TEST_CASE("the next line is not the field's", "[host_limits]") {
   CHECK(meminfo_field("memory:\nother: 5\n", "memory:") == kUnknown);
 }
 
-TEST_CASE("this machine has memory, and says what bounds it", "[unit][host_limits]") {
+TEST_CASE("this machine has memory, and says what bounds it", "[host_limits]") {
   CHECK(available_host_memory() > 0);
   CHECK(available_host_memory() < 1ULL << 50);
   const std::string words = describe_host_limits();
@@ -53,7 +53,7 @@ TEST_CASE("this machine has memory, and says what bounds it", "[unit][host_limit
     CHECK(words.find(key) != std::string::npos);
 }
 
-TEST_CASE("a group above the process's own may leave less room", "[unit][host_limits]") {
+TEST_CASE("a group above the process's own may leave less room", "[host_limits]") {
   const std::filesystem::path root =
       std::filesystem::temp_directory_path() / ("groups." + std::to_string(getpid()));
   const auto write = [&](const char* folder, const char* file, const char* text) {

@@ -63,7 +63,7 @@ struct Memory {
 
 }  // namespace
 
-TEST_CASE("new memory is mapped by us and registered", "[unit][host_memory]") {
+TEST_CASE("new memory is mapped by us and registered", "[host_memory]") {
   const sim::Sim world;
   Memory memory(world.driver());
   for (const auto& [flags, told] : {std::pair{0U, 2U}, {1U, 3U}}) {
@@ -78,7 +78,7 @@ TEST_CASE("new memory is mapped by us and registered", "[unit][host_memory]") {
   CHECK(sim::count("cuMemHostAlloc") == 0);
 }
 
-TEST_CASE("the driver's own allocation is the other way", "[unit][host_memory]") {
+TEST_CASE("the driver's own allocation is the other way", "[host_memory]") {
   const sim::Sim world;
   const auto from_driver = [](Memory& memory, unsigned flags) {
     const HostMemoryRange range = memory.obtain(flags);
@@ -95,7 +95,7 @@ TEST_CASE("the driver's own allocation is the other way", "[unit][host_memory]")
   }
 }
 
-TEST_CASE("what could not be registered is unmapped", "[unit][host_memory]") {
+TEST_CASE("what could not be registered is unmapped", "[host_memory]") {
   const sim::Sim world;
   static Address refused = 0;
   Driver driver = world.driver();
@@ -111,7 +111,7 @@ TEST_CASE("what could not be registered is unmapped", "[unit][host_memory]") {
   memory.release(range);
 }
 
-TEST_CASE("the error is the driver's own", "[unit][host_memory]") {
+TEST_CASE("the error is the driver's own", "[host_memory]") {
   const sim::Sim world;
   Memory memory(world.driver());
   sim::fail_symbol("cuMemHostRegister_v2", 1, CUDA_ERROR_NOT_PERMITTED);
@@ -122,8 +122,7 @@ TEST_CASE("the error is the driver's own", "[unit][host_memory]") {
   CHECK(sim::live_host_blocks() == 0);
 }
 
-TEST_CASE("more than the system has is not touched but left to the driver",
-          "[unit][host_memory]") {
+TEST_CASE("more than the system has is not touched but left to the driver", "[host_memory]") {
   const sim::Sim world;
   Memory memory(world.driver());
   HostMemoryRange range;
@@ -131,7 +130,7 @@ TEST_CASE("more than the system has is not touched but left to the driver",
         CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-TEST_CASE("what cannot be unregistered stays mapped", "[unit][host_memory]") {
+TEST_CASE("what cannot be unregistered stays mapped", "[host_memory]") {
   const sim::Sim world;
   Memory memory(world.driver());
   const HostMemoryRange range = memory.obtain();
@@ -143,7 +142,7 @@ TEST_CASE("what cannot be unregistered stays mapped", "[unit][host_memory]") {
   CHECK_FALSE(Memory::is_mapped(range.base));
 }
 
-TEST_CASE("a forked child shares it, as it shares the driver's", "[unit][host_memory]") {
+TEST_CASE("a forked child shares it, as it shares the driver's", "[host_memory]") {
   const sim::Sim world;
   Memory memory(world.driver());
   for (const unsigned flags : {0U, unsigned{CU_MEMHOSTALLOC_WRITECOMBINED}}) {
@@ -162,7 +161,7 @@ TEST_CASE("a forked child shares it, as it shares the driver's", "[unit][host_me
   }
 }
 
-TEST_CASE("beside a capture memory is had without ending it", "[unit][host_memory]") {
+TEST_CASE("beside a capture memory is had without ending it", "[host_memory]") {
   const sim::Sim world;
   Memory memory(world.driver());
   const CUstream s = sim::make_stream();

@@ -163,7 +163,7 @@ class Model {
 
 }  // namespace
 
-TEST_CASE("random traffic at a pool", "[unit][host_pool_model]") {
+TEST_CASE("random traffic at a pool", "[host_pool_model]") {
   const HostSizes sizes = GENERATE(HostSizes::Fine, HostSizes::Small, HostSizes::Large);
   for (std::uint64_t at = seed(); at < seed() + 40; ++at) {
     INFO("CUSTASH_SEED=" << at);

@@ -56,7 +56,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("requests are rounded to classes, then to pages", "[unit][host_pool]") {
+TEST_CASE("requests are rounded to classes, then to pages", "[host_pool]") {
   for (const auto& [asked, size] : {std::pair<Bytes, Bytes>{1, 512},
                                     {512, 512},
                                     {513, 1024},
@@ -80,7 +80,7 @@ TEST_CASE("requests are rounded to classes, then to pages", "[unit][host_pool]")
   }
 }
 
-TEST_CASE("from 4 KiB on a buffer has pages of the system for itself", "[unit][host_pool]") {
+TEST_CASE("from 4 KiB on a buffer has pages of the system for itself", "[host_pool]") {
   const Bytes before = host_pages::page();
   for (const Bytes page : {16_KiB, 64_KiB}) {
     host_pages::known_page.store(page);
@@ -98,7 +98,7 @@ TEST_CASE("from 4 KiB on a buffer has pages of the system for itself", "[unit][h
   host_pages::known_page.store(before);
 }
 
-TEST_CASE("who serves a size", "[unit][host_pool]") {
+TEST_CASE("who serves a size", "[host_pool]") {
   CHECK(sizes_of(1) == HostSizes::Fine);
   CHECK(sizes_of(3584) == HostSizes::Fine);
   CHECK(sizes_of(3585) == HostSizes::Small);
@@ -106,7 +106,7 @@ TEST_CASE("who serves a size", "[unit][host_pool]") {
   CHECK(sizes_of(1_MiB + 1) == HostSizes::Large);
 }
 
-TEST_CASE("blocks split off the front and merge in any order", "[unit][host_pool]") {
+TEST_CASE("blocks split off the front and merge in any order", "[host_pool]") {
   for (const auto& order : {std::array{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}}) {
     Bed bed(64_KiB);
     std::array<Block*, 3> blocks{};
@@ -123,8 +123,7 @@ TEST_CASE("blocks split off the front and merge in any order", "[unit][host_pool
   }
 }
 
-TEST_CASE("the smallest range that is large enough, the lowest of equals",
-          "[unit][host_pool]") {
+TEST_CASE("the smallest range that is large enough, the lowest of equals", "[host_pool]") {
   Bed bed(64_KiB);
   std::vector<Block*> blocks;
   for (const Bytes size : {64_KiB, 4_KiB, 16_KiB, 4_KiB, 16_KiB, 4_KiB})
@@ -136,7 +135,7 @@ TEST_CASE("the smallest range that is large enough, the lowest of equals",
   CHECK(bed.take(20_KiB)->address == kBase);
 }
 
-TEST_CASE("a size that comes back is found without merging", "[unit][host_pool]") {
+TEST_CASE("a size that comes back is found without merging", "[host_pool]") {
   Bed bed(64_KiB);
   Block* a = bed.take(64_KiB);
   Block* b = bed.take(64_KiB);
@@ -150,7 +149,7 @@ TEST_CASE("a size that comes back is found without merging", "[unit][host_pool]"
   CHECK(bed.in_limbo() == 0);
 }
 
-TEST_CASE("nothing is handed out before its ticket has passed", "[unit][host_pool]") {
+TEST_CASE("nothing is handed out before its ticket has passed", "[host_pool]") {
   Bed bed(64_KiB);
   Block* whole = bed.take(4_MiB);
   bed.put_in_limbo(whole, 5);
@@ -160,7 +159,7 @@ TEST_CASE("nothing is handed out before its ticket has passed", "[unit][host_poo
   CHECK(bed.in_limbo() == 0);
 }
 
-TEST_CASE("the older is taken where the newest is not safe yet", "[unit][host_pool]") {
+TEST_CASE("the older is taken where the newest is not safe yet", "[host_pool]") {
   Bed bed(64_KiB);
   Block* a = bed.take(64_KiB);
   Block* b = bed.take(64_KiB);
@@ -170,7 +169,7 @@ TEST_CASE("the older is taken where the newest is not safe yet", "[unit][host_po
   CHECK(bed.pool.take_recent(64_KiB, 1) == nullptr);
 }
 
-TEST_CASE("blocks of many sizes wait in limbo, and merge", "[unit][host_pool]") {
+TEST_CASE("blocks of many sizes wait in limbo, and merge", "[host_pool]") {
   constexpr int kSizes = 200;
   Bed bed(3_MiB, 1_GiB);
   std::vector<Block*> blocks;
@@ -187,7 +186,7 @@ TEST_CASE("blocks of many sizes wait in limbo, and merge", "[unit][host_pool]") 
   CHECK(bed.take(1_GiB, 1) != nullptr);
 }
 
-TEST_CASE("a large block begins at any page and has exactly its size", "[unit][host_pool]") {
+TEST_CASE("a large block begins at any page and has exactly its size", "[host_pool]") {
   Bed bed(3_MiB, 8_MiB);
   const Block* first = bed.take(3_MiB + 4_KiB);
   const Block* second = bed.take(5_MiB - 4_KiB);
@@ -195,7 +194,7 @@ TEST_CASE("a large block begins at any page and has exactly its size", "[unit][h
   CHECK(second->address == first->end());
 }
 
-TEST_CASE("wholly free segments are taken out, once they have idled", "[unit][host_pool]") {
+TEST_CASE("wholly free segments are taken out, once they have idled", "[host_pool]") {
   Bed bed(64_KiB, 2_MiB);
   bed.pool.put_back({2 * kBase, 2_MiB, HostOrigin::Registered});
   Block* a = bed.take(2_MiB);
@@ -217,7 +216,7 @@ TEST_CASE("wholly free segments are taken out, once they have idled", "[unit][ho
   CHECK(bed.find(a->address) == a);
 }
 
-TEST_CASE("what an address belongs to", "[unit][host_pool]") {
+TEST_CASE("what an address belongs to", "[host_pool]") {
   Bed bed(64_KiB);
   Block* a = bed.take(64_KiB);
   Block* b = bed.take(64_KiB);
@@ -231,7 +230,7 @@ TEST_CASE("what an address belongs to", "[unit][host_pool]") {
   CHECK(bed.pool.segment_in(kBase + 4_MiB, kBase + 5_MiB) == nullptr);
 }
 
-TEST_CASE("the counters leave with the pool", "[unit][host_pool]") {
+TEST_CASE("the counters leave with the pool", "[host_pool]") {
   HostStats stats;
   HostBlocks blocks;
   HostPool pool(HostRequest(nullptr, 64_KiB, 0), stats, blocks);

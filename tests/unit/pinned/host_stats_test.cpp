@@ -34,7 +34,7 @@ void check(const Values& all,
 
 }  // namespace
 
-TEST_CASE("the keys are PyTorch's, in its order, ours after them", "[unit][host_stats]") {
+TEST_CASE("the keys are PyTorch's, in its order, ours after them", "[host_stats]") {
   std::vector<std::string> wanted;
   for (const char* stat :
        {"allocations", "allocated_bytes", "active_requests", "active_bytes"}) {
@@ -52,7 +52,7 @@ TEST_CASE("the keys are PyTorch's, in its order, ours after them", "[unit][host_
     CHECK(flat[i].first == wanted[i]);
 }
 
-TEST_CASE("counters through a life of buffers", "[unit][host_stats]") {
+TEST_CASE("counters through a life of buffers", "[host_stats]") {
   PinnedBed bed;
   constexpr std::int64_t kLarge = 3 << 20;
   constexpr std::int64_t kAsked = kLarge - 100;
@@ -116,7 +116,7 @@ TEST_CASE("counters through a life of buffers", "[unit][host_stats]") {
     CHECK(all[name] == 0);
 }
 
-TEST_CASE("durations are told in microseconds", "[unit][host_stats]") {
+TEST_CASE("durations are told in microseconds", "[host_stats]") {
   DurationStat stat;
   for (const Nanoseconds elapsed : {5'000'999, 2'000'000, 9'000'000})
     stat.add(elapsed);

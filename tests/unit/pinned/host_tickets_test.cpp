@@ -29,7 +29,7 @@ struct Tickets : Bed {
 
 }  // namespace
 
-TEST_CASE("an idle process has passed every ticket", "[unit][host_tickets]") {
+TEST_CASE("an idle process has passed every ticket", "[host_tickets]") {
   Tickets bed;
   CHECK(bed.take() == 0);
   CHECK(WorkInFlight(*bed.allocator).idle());
@@ -45,8 +45,7 @@ TEST_CASE("an idle process has passed every ticket", "[unit][host_tickets]") {
   CHECK(bed.take() == 0);
 }
 
-TEST_CASE("one ticket for all frees between two submissions, and one fence",
-          "[unit][host_tickets]") {
+TEST_CASE("one ticket for all frees between two submissions, and one fence", "[host_tickets]") {
   Tickets bed;
   const CUstream s = bed.stream();
   bed.launch(s);
@@ -58,7 +57,7 @@ TEST_CASE("one ticket for all frees between two submissions, and one fence",
   CHECK(bed.take() > first);
 }
 
-TEST_CASE("tickets pass in order, each with its own work", "[unit][host_tickets]") {
+TEST_CASE("tickets pass in order, each with its own work", "[host_tickets]") {
   Tickets bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -76,8 +75,7 @@ TEST_CASE("tickets pass in order, each with its own work", "[unit][host_tickets]
   CHECK(bed.passed(second));
 }
 
-TEST_CASE("a ticket holds the work of every stream, context and device",
-          "[unit][host_tickets]") {
+TEST_CASE("a ticket holds the work of every stream, context and device", "[host_tickets]") {
   for (const int late : {0, 1, 2, 3}) {
     Tickets bed;
     const CUcontext contexts[] = {bed.sim.context(), primary_context(1), make_context()};
@@ -103,7 +101,7 @@ TEST_CASE("a ticket holds the work of every stream, context and device",
   }
 }
 
-TEST_CASE("work submitted after a ticket does not hold it up", "[unit][host_tickets]") {
+TEST_CASE("work submitted after a ticket does not hold it up", "[host_tickets]") {
   Tickets bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -116,7 +114,7 @@ TEST_CASE("work submitted after a ticket does not hold it up", "[unit][host_tick
   sim::release(t);
 }
 
-TEST_CASE("a wait ends with the ticket's own work", "[unit][host_tickets]") {
+TEST_CASE("a wait ends with the ticket's own work", "[host_tickets]") {
   Tickets bed;
   const CUstream s = bed.stream();
   const CUstream t = bed.stream();
@@ -134,7 +132,7 @@ TEST_CASE("a wait ends with the ticket's own work", "[unit][host_tickets]") {
 }
 
 TEST_CASE("a ticket holds back no stream of another device than the buffer's",
-          "[unit][host_tickets]") {
+          "[host_tickets]") {
   constexpr Bytes kLarge = 96 << 20;
   Tickets bed;
   const CUstream s = bed.stream();
@@ -161,7 +159,7 @@ TEST_CASE("a ticket holds back no stream of another device than the buffer's",
   CHECK(bed.passed(ticket));
 }
 
-TEST_CASE("nothing runs any more in a context that has ended", "[unit][host_tickets]") {
+TEST_CASE("nothing runs any more in a context that has ended", "[host_tickets]") {
   Tickets bed;
   const CUcontext second = make_context();  // current now
   bed.launch(bed.stream());
@@ -175,7 +173,7 @@ TEST_CASE("nothing runs any more in a context that has ended", "[unit][host_tick
 }
 
 TEST_CASE("a kernel's fault is told once a ticket is taken, and holds up nothing",
-          "[unit][host_tickets]") {
+          "[host_tickets]") {
   Tickets bed;
   const CUstream s = bed.stream();
   bed.launch(s, {.accesses = {{8, 8, true}}});
@@ -193,7 +191,7 @@ TEST_CASE("a kernel's fault is told once a ticket is taken, and holds up nothing
   CHECK(bed.passed(ticket));
 }
 
-TEST_CASE("a fence that could not be recorded is made up for", "[unit][host_tickets]") {
+TEST_CASE("a fence that could not be recorded is made up for", "[host_tickets]") {
   Tickets bed;
   bed.launch(bed.stream());
   sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_UNKNOWN);
@@ -204,8 +202,7 @@ TEST_CASE("a fence that could not be recorded is made up for", "[unit][host_tick
   CHECK(bed.passed(ticket));
 }
 
-TEST_CASE("beside a capture tickets pass, and the capture stays valid",
-          "[unit][host_tickets]") {
+TEST_CASE("beside a capture tickets pass, and the capture stays valid", "[host_tickets]") {
   Tickets bed;
   const CUstream s = bed.stream();
   const CUstream captured = bed.stream();
@@ -224,7 +221,7 @@ TEST_CASE("beside a capture tickets pass, and the capture stays valid",
   GraphMemory(*bed.allocator).capture_ended(captured, NullStream::Legacy, graph);
 }
 
-TEST_CASE("where submissions may go unseen, nothing is idle", "[unit][host_tickets]") {
+TEST_CASE("where submissions may go unseen, nothing is idle", "[host_tickets]") {
   Config config = Bed::vmm();
   config.single_stream = false;
   Tickets bed({}, config);

@@ -70,7 +70,7 @@ std::string named() {
 
 }  // namespace
 
-TEST_CASE("a signal that waits ends the search for names", "[names]") {
+TEST_CASE("a signal that waits ends the search for names") {
   if (!names::Namer::works() || build_id().empty()) {
     WARN("skipped: no libdw, or no build id");
     return;

@@ -139,7 +139,7 @@ std::string mutated(std::string bytes, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("a snapshot is read from its JSON and from a report", "[snapshot_file]") {
+TEST_CASE("a snapshot is read from its JSON and from a report") {
   CHECK(parse_snapshot("s", good().dump()) == good());
   const std::string page = "<!DOCTYPE html>\n<script type=\"application/json\" id=\"data\">" +
                            good().dump() + "</script>";
@@ -147,7 +147,7 @@ TEST_CASE("a snapshot is read from its JSON and from a report", "[snapshot_file]
   CHECK(complaint("<html></html>") == "s: a page, but no report of custash");
 }
 
-TEST_CASE("the library writes JSON under no other ending", "[snapshot_file]") {
+TEST_CASE("the library writes JSON under no other ending") {
   for (const char* path :
        {"x.html", "a.b/x.html", "x.pickle", "x.pkl", "x.trace.json", "x.perfetto"}) {
     CHECK(json_path(path) == std::string(path) + ".json");
@@ -162,7 +162,7 @@ TEST_CASE("the library writes JSON under no other ending", "[snapshot_file]") {
     CHECK_FALSE(form_of_ending(path));
 }
 
-TEST_CASE("a packed report holds the same snapshot", "[snapshot_file]") {
+TEST_CASE("a packed report holds the same snapshot") {
   Json full = good();
   auto& events = full["history"]["events"];
   events = Json::array();
@@ -184,7 +184,7 @@ TEST_CASE("a packed report holds the same snapshot", "[snapshot_file]") {
   CHECK(text_of(full, Form::Html).find("<b>") == std::string::npos);
 }
 
-TEST_CASE("damaged packed reports are refused", "[snapshot_file]") {
+TEST_CASE("damaged packed reports are refused") {
   const std::string page = text_of(good(), Form::Html);
   const std::size_t data = page.find('>', page.find(kPackedBegin)) + 1;
   const std::size_t end = page.find("</script>", data);
@@ -212,7 +212,7 @@ TEST_CASE("damaged packed reports are refused", "[snapshot_file]") {
   }
 }
 
-TEST_CASE("PyTorch's snapshot becomes ours", "[snapshot_file]") {
+TEST_CASE("PyTorch's snapshot becomes ours") {
   const Json snapshot = parse_snapshot("s", kTorch);
   const Json& segment = snapshot.at("devices")[0].at("segments")[0];
   CHECK(segment.at("size") == 3584);
@@ -237,7 +237,7 @@ TEST_CASE("PyTorch's snapshot becomes ours", "[snapshot_file]") {
   CHECK(live.begin()->second.bytes == 1024);
 }
 
-TEST_CASE("what is missing or points at nothing is named", "[snapshot_file]") {
+TEST_CASE("what is missing or points at nothing is named") {
   const auto with = [](const char* pointer, const Json& value) {
     Json changed = good();
     changed[Json::json_pointer(pointer)] = value;
@@ -264,8 +264,7 @@ TEST_CASE("what is missing or points at nothing is named", "[snapshot_file]") {
   CHECK(complaint("") != "");
 }
 
-TEST_CASE("a pickle that would run code or claims the impossible is refused",
-          "[snapshot_file]") {
+TEST_CASE("a pickle that would run code or claims the impossible is refused") {
   CHECK(complaint("\x80\x04"
                   "cos\nsystem\n(U\x04true\x85R.") != "");
   CHECK(complaint("\x80\x04}.") == "s: a pickle, but no memory snapshot of PyTorch");
@@ -285,7 +284,7 @@ TEST_CASE("a pickle that would run code or claims the impossible is refused",
   CHECK(complaint(bomb + "eu.") == "s: too many blocks and events");
 }
 
-TEST_CASE("mutated snapshots are read or refused", "[snapshot_file]") {
+TEST_CASE("mutated snapshots are read or refused") {
   std::mt19937 random(seed());
   INFO("seed " << seed() << " (CUSTASH_TEST_SEED)");
   const std::string json = good().dump();
@@ -295,7 +294,7 @@ TEST_CASE("mutated snapshots are read or refused", "[snapshot_file]") {
   }
 }
 
-TEST_CASE("snapshots with values of other kinds are read or refused", "[snapshot_file]") {
+TEST_CASE("snapshots with values of other kinds are read or refused") {
   std::mt19937 random(seed());
   INFO("seed " << seed() << " (CUSTASH_TEST_SEED)");
   const Json flat = good().flatten();
@@ -331,7 +330,7 @@ TEST_CASE("snapshots with values of other kinds are read or refused", "[snapshot
   }
 }
 
-TEST_CASE("a difference is told by call site, the largest first", "[snapshot_file]") {
+TEST_CASE("a difference is told by call site, the largest first") {
   Json after = good();
   after["history"]["sites"][0]["bytes"] = 800;
   after["history"]["sites"][0]["blocks"] = 2;
