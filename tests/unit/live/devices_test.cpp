@@ -28,8 +28,7 @@ TEST_CASE("a device's memory belongs to programs, their caches and others") {
 }
 
 TEST_CASE("what sleeps is not on the device") {
-  Look look = look_at(kSecond);
-  add(look, {.pid = 1, .in_use = 3 * kGiB, .reserved = 4 * kGiB});
+  Look look = look_at(kSecond, {.pid = 1, .in_use = 3 * kGiB, .reserved = 4 * kGiB});
   look.seen[0].page.devices[0].asleep_bytes = 3 * kGiB;
   look.devices = {{4, custash::PciAddress{0, 1, 0}, {80 * kGi, 2 * kGi}}};
   const auto uses = uses_of(look);
@@ -39,15 +38,13 @@ TEST_CASE("what sleeps is not on the device") {
 }
 
 TEST_CASE("what NVML read before a program grew is not below nothing") {
-  Look look = look_at(kSecond);
-  add(look, {.reserved = 6 * kGiB});
+  Look look = look_at(kSecond, {.reserved = 6 * kGiB});
   look.devices = {{0, custash::PciAddress{0, 1, 0}, {80 * kGi, kGi}}};
   CHECK(uses_of(look)[0].others == custash::Bytes{0});
 }
 
 TEST_CASE("without NVML others are not known") {
-  Look look = look_at(kSecond);
-  add(look, {.device = 3});
+  Look look = look_at(kSecond, {.device = 3});
   const auto uses = uses_of(look);
   REQUIRE(uses.size() == 1);
   CHECK(uses[0].number == 3);
@@ -66,8 +63,7 @@ TEST_CASE("two devices that processes number alike are two devices") {
 }
 
 TEST_CASE("a device without an address is known by its number") {
-  Look look = look_at(kSecond);
-  add(look, {.pid = 1, .device = 1, .bus = ""});
+  Look look = look_at(kSecond, {.pid = 1, .device = 1, .bus = ""});
   look.devices = {{0, custash::PciAddress{0, 1, 0}, {80 * kGi, 0}},
                   {1, custash::PciAddress{0, 2, 0}, {80 * kGi, 3 * kGi}}};
   const auto uses = uses_of(look);
@@ -77,7 +73,6 @@ TEST_CASE("a device without an address is known by its number") {
 }
 
 TEST_CASE("a device that nobody has used does not count") {
-  Look look = look_at(kSecond);
-  add(look, {.in_use = 0, .reserved = 0, .allocations = 0});
+  Look look = look_at(kSecond, {.in_use = 0, .reserved = 0, .allocations = 0});
   CHECK(uses_of(look).empty());
 }

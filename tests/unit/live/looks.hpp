@@ -51,4 +51,14 @@ inline Look look_at(std::int64_t at) {
   return look;
 }
 
+inline Look look_at(std::int64_t at, const Made& one) {
+  Look look = look_at(at);
+  add(look, one);
+  return look;
+}
+
+inline bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace custash::live

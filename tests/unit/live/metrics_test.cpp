@@ -9,17 +9,8 @@
 
 using namespace custash::live;
 
-namespace {
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
-
 TEST_CASE("a process has its labels in each of its metrics") {
-  Look look = look_at(kSecond);
-  add(look, {.pid = 42, .device = 1, .in_use = 5, .rank = 3});
+  Look look = look_at(kSecond, {.pid = 42, .device = 1, .in_use = 5, .rank = 3});
   look.seen[0].page.devices[0].ooms = 2;
   const std::string text = metrics_of(look, "node7");
   CHECK(has(

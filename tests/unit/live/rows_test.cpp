@@ -37,10 +37,8 @@ TEST_CASE("rates are between two looks at the same process") {
 }
 
 TEST_CASE("a column tells how many pages were moved in a second") {
-  Look before = look_at(kSecond);
-  add(before, {.pid = 1, .pages_moved = 5});
-  Look now = look_at(3 * kSecond);
-  add(now, {.pid = 1, .pages_moved = 29});
+  Look before = look_at(kSecond, {.pid = 1, .pages_moved = 5});
+  Look now = look_at(3 * kSecond, {.pid = 1, .pages_moved = 29});
   const Column* const column = column_of("pages-moved");
   REQUIRE(column != nullptr);
   CHECK(column->text(rows_of(before, now)[0]) == "12");
@@ -73,8 +71,7 @@ TEST_CASE("columns have words of their own") {
 }
 
 TEST_CASE("a name cannot steer the terminal") {
-  Look look = look_at(kSecond);
-  add(look, {.name = "\033[2Jx"});
+  Look look = look_at(kSecond, {.name = "\033[2Jx"});
   CHECK(title_of(rows_of({}, look)[0]) == "\\x1b[2Jx");
   look.programs.clear();
   CHECK(title_of(rows_of({}, look)[0]) == "python3");

@@ -18,10 +18,6 @@ std::string text_of(const Look& now, const ViewOptions& how) {
   return text;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Four ranks on four devices, as torchrun starts them.
 Look four_ranks() {
   static const char* const kBuses[] = {
@@ -63,14 +59,12 @@ TEST_CASE("four ranks are one table and four bars") {
 }
 
 TEST_CASE("without ranks there is no column of them") {
-  Look look = look_at(kSecond);
-  add(look, {});
+  Look look = look_at(kSecond, {});
   CHECK_FALSE(has(text_of(look, {}), "RANK"));
 }
 
 TEST_CASE("memory that the driver serves has a column where there is any") {
-  Look look = look_at(kSecond);
-  add(look, {});
+  Look look = look_at(kSecond, {});
   CHECK_FALSE(has(text_of(look, {}), "BY DRIVER"));
   look.seen[0].page.devices[0].by_driver_bytes = 3 * kGiB;
   CHECK(has(text_of(look, {}), "BY DRIVER"));
@@ -146,8 +140,7 @@ TEST_CASE("nobody there is told with what to do") {
 }
 
 TEST_CASE("a process that does not answer says since when") {
-  Look look = look_at(kSecond);
-  add(look, {.answered = false});
+  Look look = look_at(kSecond, {.answered = false});
   look.at = 13 * kSecond;
   CHECK(has(text_of(look, {}), "train.py  (does not answer; 12 s ago)"));
 }
