@@ -97,8 +97,8 @@ void Generator::one() {
   if (dice < 65) return fill();
   if (dice < 69) return copy_block();
   if (dice < 74)
-    return style_.host_view ? (chance(60)   ? copy_to_host()
-                               : chance(50) ? copy_from_host()
+    return style_.host_view ? (chance(60)   ? copy_with_host(Op::CopyToHost)
+                               : chance(50) ? copy_with_host(Op::CopyFromHost)
                                             : host_function())
                             : kernel();
   if (dice < 77)

@@ -54,8 +54,7 @@ class Generator : private Frame {
   void overtaken();
   void fill();
   void copy_block();
-  void copy_to_host();
-  void copy_from_host();
+  void copy_with_host(Op op);
   void host_read(int buffer);
   void host_function();
   void destroy_stream();

@@ -158,45 +158,32 @@ void Generator::copy_on(int lane, BlockModel& target, BlockModel& source) {
   c.flags = chance(40) ? 1 : 0;
 }
 
-void Generator::copy_to_host() {
+// `op`: to the host or from it.
+void Generator::copy_with_host(Op op) {
+  const bool to_host = op == Op::CopyToHost;
   auto of = live(context_);
   const int lane = choose_lane();
   if (lane < 0 || of.empty()) return;
   BlockModel& block = *any(of);
   const int buffer = style_.synced ? pick(0, kHostBuffers - 1) : thread_ % kHostBuffers;
   auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
-  if (!can_put_in_order(lane, block.uses, false) || !can_put_in_order(lane, host, true)) return;
-  put_in_order(lane, block.uses, false);
-  put_in_order(lane, host, true);
+  if (!can_put_in_order(lane, block.uses, !to_host) || !can_put_in_order(lane, host, to_host))
+    return;
+  put_in_order(lane, block.uses, !to_host);
+  put_in_order(lane, host, to_host);
   const int number = order_.submit(lane, thread_);
-  block.uses.push_back({lane, number, false});
-  host = {{lane, number, true}};
-  Command& c = put(Op::CopyToHost, lane);
+  block.uses.push_back({lane, number, !to_host});
+  if (to_host) host.clear();
+  host.push_back({lane, number, to_host});
+  Command& c = put(op, lane);
   c.block = block.id;
   c.other = buffer;
+  if (!to_host) return;
   show_host(lane);
   if (!chance(60)) return;
   // The result is read right after the source has been freed.
   if (chance(80)) free_plain(block);
   host_read(buffer);
-}
-
-void Generator::copy_from_host() {
-  auto of = live(context_);
-  const int lane = choose_lane();
-  if (lane < 0 || of.empty()) return;
-  BlockModel& block = *any(of);
-  const int buffer = style_.synced ? pick(0, kHostBuffers - 1) : thread_ % kHostBuffers;
-  auto& host = host_buffers_[static_cast<std::size_t>(buffer)];
-  if (!can_put_in_order(lane, block.uses, true) || !can_put_in_order(lane, host, false)) return;
-  put_in_order(lane, block.uses, true);
-  put_in_order(lane, host, false);
-  const int number = order_.submit(lane, thread_);
-  block.uses.push_back({lane, number, true});
-  host.push_back({lane, number, false});
-  Command& c = put(Op::CopyFromHost, lane);
-  c.block = block.id;
-  c.other = buffer;
 }
 
 void Generator::host_read(int buffer) {
