@@ -1,44 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The race detector on the simulator: which calls of CUDA make an edge and which do not.
-#include "tests/catch.hpp"
-#include "tests/sim/race_detector.hpp"
-#include "tests/unit/sim/calls.hpp"
+#include "tests/unit/sim/judged.hpp"
 
 namespace custash::sim {
 namespace {
 
-struct Rig {
-  RaceDetector detector;
-  Sim sim;
-  CUstream a = make_stream();
-  CUstream b = make_stream();
-  CUdeviceptr block = 0;
-
-  Rig() : sim(Options{}) {
-    set_observer(&detector);
-    REQUIRE((a != nullptr && b != nullptr));
-    REQUIRE(call(&Driver::mem_alloc, &block, std::size_t{4096}) == CUDA_SUCCESS);
-    detector.on_alloc(block, 4096, this_thread());
-  }
-
-  ~Rig() { set_observer(nullptr); }
-
-  Rig(const Rig&) = delete;
-  Rig& operator=(const Rig&) = delete;
-
+struct Rig : Judged {
   template <class Member, class... Arguments>
   CUresult call(Member member, Arguments... arguments) {
     return (sim.driver().*member)(arguments...);
-  }
-
-  void write(CUstream stream) const { touch(stream, true); }
-
-  void read(CUstream stream) const { touch(stream, false); }
-
-  void touch(CUstream stream, bool write) const {
-    Kernel kernel;
-    kernel.accesses = {Access{block, 4096, write}};
-    REQUIRE(launch(stream, kernel) == CUDA_SUCCESS);
   }
 
   static void record(CUevent event, CUstream stream) {
@@ -47,16 +17,6 @@ struct Rig {
 
   static void wait(CUstream stream, CUevent event) {
     REQUIRE(cuStreamWaitEvent(stream, event, 0) == CUDA_SUCCESS);
-  }
-
-  bool only(Report::Kind kind) const {
-    UNSCOPED_INFO(detector.text());
-    return detector.count(kind) == detector.reports().size() && !detector.clean();
-  }
-
-  bool clean() const {
-    UNSCOPED_INFO(detector.text());
-    return detector.clean();
   }
 };
 
@@ -103,7 +63,7 @@ TEST_CASE("context events order a whole context") {
   SECTION("a context wait") {
     REQUIRE(rig.call(&Driver::ctx_wait_event, rig.sim.context(), event) == CUDA_SUCCESS);
     rig.write(rig.b);
-    rig.detector.on_free(rig.block, this_thread());
+    rig.detector.on_free(rig.p, this_thread());
     CHECK(rig.clean());
   }
   SECTION("a context wait, and a stream made afterwards") {
@@ -151,27 +111,27 @@ TEST_CASE("a free on a stream comes after what other streams do") {
   Rig rig;
   rig.write(rig.a);
   SECTION("freed on the stream that worked") {
-    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.a));
+    CHECK(rig.detector.on_free(rig.p, this_thread(), rig.a));
     CHECK(rig.clean());
   }
   SECTION("freed on another") {
-    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.b));
+    CHECK(rig.detector.on_free(rig.p, this_thread(), rig.b));
     CHECK(rig.only(Report::FreeUnordered));
   }
   SECTION("freed on another that waited") {
     const CUevent event = make_event();
     Rig::record(event, rig.a);
     Rig::wait(rig.b, event);
-    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.b));
+    CHECK(rig.detector.on_free(rig.p, this_thread(), rig.b));
     CHECK(rig.clean());
   }
   SECTION("freed on another, with the first recorded") {
-    rig.detector.on_record_stream(rig.block, rig.a);
-    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.b));
+    rig.detector.on_record_stream(rig.p, rig.a);
+    CHECK(rig.detector.on_free(rig.p, this_thread(), rig.b));
     CHECK(rig.clean());
   }
   SECTION("used after the free on its own stream") {
-    CHECK(rig.detector.on_free(rig.block, this_thread(), rig.a));
+    CHECK(rig.detector.on_free(rig.p, this_thread(), rig.a));
     rig.read(rig.a);
     CHECK(rig.only(Report::AfterFree));
   }
@@ -183,12 +143,12 @@ TEST_CASE("a free on the legacy stream comes after blocking streams") {
     const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
     REQUIRE(blocking != nullptr);
     rig.write(blocking);
-    CHECK(rig.detector.on_free(rig.block, this_thread(), nullptr));
+    CHECK(rig.detector.on_free(rig.p, this_thread(), nullptr));
     CHECK(rig.clean());
   }
   SECTION("a non-blocking one worked") {
     rig.write(rig.a);
-    CHECK(rig.detector.on_free(rig.block, this_thread(), nullptr));
+    CHECK(rig.detector.on_free(rig.p, this_thread(), nullptr));
     CHECK(rig.only(Report::FreeUnordered));
   }
 }
@@ -197,15 +157,15 @@ TEST_CASE("the host reads what a copy wrote only after it waited") {
   Rig rig;
   void* host = nullptr;
   REQUIRE(cuMemHostAlloc(&host, 4096, 0) == CUDA_SUCCESS);
-  REQUIRE(cuMemcpyDtoHAsync(host, rig.block, 4096, rig.a) == CUDA_SUCCESS);
+  REQUIRE(cuMemcpyDtoHAsync(host, rig.p, 4096, rig.a) == CUDA_SUCCESS);
   const auto address = reinterpret_cast<Address>(host);
   SECTION("at once") {
     rig.detector.on_host_access(this_thread(), address, 4096, false);
     CHECK(rig.only(Report::Conflict));
   }
   SECTION("after a free of the source, which waits on bare") {
-    rig.detector.on_free(rig.block, this_thread());
-    REQUIRE(rig.call(&Driver::mem_free, rig.block) == CUDA_SUCCESS);
+    rig.detector.on_free(rig.p, this_thread());
+    REQUIRE(rig.call(&Driver::mem_free, rig.p) == CUDA_SUCCESS);
     rig.detector.on_host_access(this_thread(), address, 4096, false);
     CHECK(rig.clean());
   }
@@ -214,8 +174,8 @@ TEST_CASE("the host reads what a copy wrote only after it waited") {
 TEST_CASE("an allocation on a stream is for what comes after it there") {
   Rig rig;
   rig.write(rig.a);
-  rig.detector.on_free(rig.block, this_thread(), rig.a);
-  rig.detector.on_alloc(rig.block, 4096, this_thread(), rig.a);
+  rig.detector.on_free(rig.p, this_thread(), rig.a);
+  rig.detector.on_alloc(rig.p, 4096, this_thread(), rig.a);
   SECTION("the same stream") {
     rig.write(rig.a);
     CHECK(rig.clean());
@@ -246,8 +206,7 @@ TEST_CASE("bare programs that reuse freed memory are clean") {
 TEST_CASE("an allocator that hands out freed memory at once is found out") {
   Rig rig;
   rig.write(rig.a);
-  rig.detector.on_free(rig.block, this_thread());
-  rig.detector.on_alloc(rig.block, 4096, this_thread());
+  rig.freed_and_had_again();
   rig.write(rig.b);
   CHECK(rig.only(Report::AllocatorFault));
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What work may touch is judged from its beginning to its end: at both, and whenever memory or
 // access is taken away in between.
-#include "tests/catch.hpp"
-#include "tests/sim/race_detector.hpp"
-#include "tests/unit/sim/calls.hpp"
+#include "tests/unit/sim/judged.hpp"
 
 using namespace custash;
 using namespace custash::sim;
@@ -15,11 +13,8 @@ constexpr std::size_t kPage = std::size_t{2} << 20;
 // A page, mapped and accessible to device 0.
 struct Page {
   explicit Page(bool mapped = true) {
-    CUmemAllocationProp prop{};
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-    REQUIRE(cuMemAddressReserve(&address, kPage, 0, 0, 0) == CUDA_SUCCESS);
-    REQUIRE(cuMemCreate(&handle, kPage, &prop, 0) == CUDA_SUCCESS);
+    REQUIRE(address != 0);
+    REQUIRE(make_page(&handle, kPage) == CUDA_SUCCESS);
     if (mapped) map();
   }
 
@@ -31,17 +26,14 @@ struct Page {
   void unmap() const { CHECK(cuMemUnmap(address, kPage) == CUDA_SUCCESS); }
 
   void access(CUmemAccess_flags flags) const {
-    CUmemAccessDesc desc{};
-    desc.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-    desc.flags = flags;
-    CHECK(cuMemSetAccess(address, kPage, &desc, 1) == CUDA_SUCCESS);
+    CHECK(allow(address, kPage, flags) == CUDA_SUCCESS);
   }
 
   [[nodiscard]] CUresult write(CUstream stream, int needs = 0) const {
     return launch(stream, {.accesses = {{address, 512, true}}, .needs_flag = needs});
   }
 
-  CUdeviceptr address = 0;
+  CUdeviceptr address = reserve(kPage);
   CUmemGenericAllocationHandle handle = 0;
 };
 
@@ -54,23 +46,21 @@ std::size_t faults_at_the_end() {
 }  // namespace
 
 TEST_CASE("a page that is gone for a while faults the kernel that runs", "[sim-access]") {
-  RaceDetector detector;
-  const Sim sim;
-  set_observer(&detector);
+  Judged watched;
   const Page page;
   const CUstream s = make_stream();
-  detector.on_alloc(page.address, kPage, this_thread());
+  watched.detector.on_alloc(page.address, kPage, this_thread());
   CHECK(page.write(s, 1) == CUDA_SUCCESS);
   run_all();  // begun
   SECTION("nothing happens to it") {
     CHECK(faults_at_the_end() == 0);
-    CHECK(detector.clean());
+    CHECK(watched.clean());
   }
   SECTION("unmapped and mapped again") {
     page.unmap();
     REQUIRE(faults().size() == 1);
     CHECK(faults()[0].why == "taken away while it may run");
-    CHECK(detector.count(Report::Fault) == 1);
+    CHECK(watched.detector.count(Report::Fault) == 1);
     CHECK(faults_at_the_end() == 1);
     CHECK(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
   }
@@ -78,7 +68,6 @@ TEST_CASE("a page that is gone for a while faults the kernel that runs", "[sim-a
     page.access(CU_MEM_ACCESS_FLAGS_PROT_NONE);
     CHECK(faults().size() == 1);
   }
-  set_observer(nullptr);
 }
 
 TEST_CASE("a kernel that may have begun counts as running", "[sim-access]") {
@@ -88,7 +77,9 @@ TEST_CASE("a kernel that may have begun counts as running", "[sim-access]") {
   SECTION("nothing is before it") {
     CHECK(page.write(s) == CUDA_SUCCESS);
     page.unmap();
+    CHECK(pending() == 1);  // unmapping does not wait
     CHECK(faults().size() == 1);
+    CHECK(faults_at_the_end() == 1);
   }
   SECTION("a kernel is before it, and the page is back when it begins") {
     CHECK(launch(s, {.needs_flag = 1}) == CUDA_SUCCESS);

@@ -1,90 +1,41 @@
 // SPDX-License-Identifier: MIT
-// Who is no stream, in the race detector's eyes. "Freed and had again" stands for an allocator
-// that hands memory out at once.
+// Who is no stream, in the race detector's eyes.
 #include "tests/sim/actors.hpp"
 
-#include "tests/catch.hpp"
-#include "tests/sim/race_detector.hpp"
-#include "tests/unit/sim/calls.hpp"
+#include "tests/unit/sim/judged.hpp"
 
 using namespace custash;
 using namespace custash::sim;
 
-namespace {
-
-constexpr Bytes kBytes = 4_KiB;
-
-struct Bench {
-  Bench() {
-    set_observer(&detector);
-    p = make_block(kBytes);
-    detector.on_alloc(p, kBytes, this_thread());
-  }
-
-  ~Bench() { set_observer(nullptr); }
-
-  Bench(const Bench&) = delete;
-  Bench& operator=(const Bench&) = delete;
-
-  OpId write(CUstream stream, int needs = 0) const {
-    REQUIRE(launch(stream, {.accesses = {{p, kBytes, true}}, .needs_flag = needs}) ==
-            CUDA_SUCCESS);
-    return last_op(stream);
-  }
-
-  void freed_and_had_again() {
-    REQUIRE(detector.on_free(p, this_thread()));
-    detector.on_alloc(p, kBytes, this_thread());
-  }
-
-  bool only(Report::Kind kind) const {
-    UNSCOPED_INFO(detector.text());
-    return detector.count(kind) == 1 && detector.reports().size() == 1;
-  }
-
-  bool clean() const {
-    UNSCOPED_INFO(detector.text());
-    return detector.clean();
-  }
-
-  RaceDetector detector;
-  Sim sim;
-  CUstream a = make_stream();
-  CUstream b = make_stream();
-  CUdeviceptr p = 0;
-};
-
-}  // namespace
-
 TEST_CASE("another process meets the former owner's kernel", "[sim-actors]") {
-  Bench bench;
+  Judged bench;
   Actor process("importer");
   bench.write(bench.a);
   bench.freed_and_had_again();
   SECTION("the allocator has not waited") {
     process.told();
-    process.touches(bench.p, kBytes, true);
+    process.touches(bench.p, Judged::kBytes, true);
     CHECK(bench.only(Report::AllocatorFault));
   }
   SECTION("a wait after the message comes too late for it") {
     process.told();
-    process.touches(bench.p, kBytes, true);
+    process.touches(bench.p, Judged::kBytes, true);
     CHECK(cuStreamSynchronize(bench.a) == CUDA_SUCCESS);
     CHECK(bench.only(Report::AllocatorFault));
   }
   SECTION("the host has waited") {
     CHECK(cuStreamSynchronize(bench.a) == CUDA_SUCCESS);
     process.told();
-    process.touches(bench.p, kBytes, true);
+    process.touches(bench.p, Judged::kBytes, true);
     CHECK(bench.clean());
   }
 }
 
 TEST_CASE("what an actor has done is over when a thread has heard from it", "[sim-actors]") {
-  Bench bench;
+  Judged bench;
   Actor card("card");
   card.told();
-  card.touches(bench.p, kBytes, true);
+  card.touches(bench.p, Judged::kBytes, true);
   SECTION("heard") {
     card.note_result();
     bench.write(bench.a);
@@ -97,17 +48,17 @@ TEST_CASE("what an actor has done is over when a thread has heard from it", "[si
 }
 
 TEST_CASE("an actor that nobody told knows of no allocation", "[sim-actors]") {
-  Bench bench;
+  Judged bench;
   Actor card("card");
-  card.touches(bench.p, kBytes, false);
+  card.touches(bench.p, Judged::kBytes, false);
   CHECK(bench.only(Report::BeforeAllocation));
 }
 
 TEST_CASE("a card keeps to the memory that it has registered", "[sim-actors]") {
-  Bench bench;
+  Judged bench;
   Actor card("card");
   card.told();
-  card.opens(bench.p, kBytes);
+  card.opens(bench.p, Judged::kBytes);
   SECTION("it stays") {
     card.touches(true);
     CHECK(bench.clean());
@@ -128,12 +79,12 @@ TEST_CASE("a card keeps to the memory that it has registered", "[sim-actors]") {
 }
 
 TEST_CASE("a running kernel takes an address from its mailbox", "[sim-actors]") {
-  Bench bench;
+  Judged bench;
   const OpId former = bench.write(bench.a);
   CHECK(launch(bench.b, {.needs_flag = 1}) == CUDA_SUCCESS);
   const OpId server = last_op(bench.b);
   bench.freed_and_had_again();
-  const Access given{bench.p, kBytes, true};
+  const Access given{bench.p, Judged::kBytes, true};
   SECTION("of memory that the former owner's kernel still writes") {
     CHECK(hand_to_running(server, given));
     CHECK(bench.only(Report::AllocatorFault));
@@ -167,7 +118,7 @@ TEST_CASE("a running kernel takes an address from its mailbox", "[sim-actors]") 
 }
 
 TEST_CASE("a thread learns from memory that a running kernel has written", "[sim-actors]") {
-  Bench bench;
+  Judged bench;
   bench.write(bench.a);
   CHECK(launch(bench.a, {.needs_flag = 1}) == CUDA_SUCCESS);
   const OpId second = last_op(bench.a);
@@ -191,7 +142,7 @@ TEST_CASE("a thread learns from memory that a running kernel has written", "[sim
 TEST_CASE("what a running kernel has touched is over only where the thread read so",
           "[sim-actors]") {
   for (const bool so_far : {false, true}) {
-    Bench bench;
+    Judged bench;
     const OpId op = bench.write(bench.a, 1);
     run_all();
     CHECK(read_from_running(op, so_far));

@@ -69,8 +69,7 @@ TEST_CASE("unsafe calls from the capturing thread", "[sim-capture]") {
   const int call = GENERATE(0, 1, 2, 3);
   const bool relax = GENERATE(false, true);
   const Sim sim;
-  const CUstream s = make_stream();
-  const CUstream other = make_stream();
+  const auto [s, other] = make_streams<2>();
   const CUevent e = make_event();
   const CUdeviceptr block = make_block(4096);
   CHECK(cuEventRecord(e, other) == CUDA_SUCCESS);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // How graphs run in the simulated driver: branches, edges, contexts, launches; and what the
 // race detector sees of them.
-#include "tests/sim/race_detector.hpp"
 #include "tests/unit/sim/graphs.hpp"
+#include "tests/unit/sim/judged.hpp"
 
 #include <algorithm>
 #include <string>
@@ -12,7 +12,7 @@ using namespace custash::sim;
 
 namespace {
 
-constexpr Bytes kBytes = 4096;
+constexpr Bytes kBytes = Judged::kBytes;
 
 // Kernels that write down that they ran.
 struct Diary {
@@ -43,21 +43,6 @@ Kernel writes(Address p) {
   return {.accesses = {{p, kBytes, true}}};
 }
 
-struct Watched {
-  explicit Watched(const Options& options = {}) : sim(options) { set_observer(&detector); }
-
-  ~Watched() { set_observer(nullptr); }
-
-  Address block() {
-    const Address p = make_block(kBytes);
-    detector.on_alloc(p, kBytes, this_thread());
-    return p;
-  }
-
-  RaceDetector detector;
-  Sim sim;
-};
-
 }  // namespace
 
 TEST_CASE("branches of a captured graph run in any order, its edges hold", "[sim-graph]") {
@@ -65,8 +50,7 @@ TEST_CASE("branches of a captured graph run in any order, its edges hold", "[sim
   bool c_first = false;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     const Sim sim({.seed = seed, .advance = Advance::Seeded});
-    const CUstream s = make_stream();
-    const CUstream t = make_stream();
+    const auto [s, t] = make_streams<2>();
     Diary diary;
     const MadeGraph made(fork_and_join(sim.context(), s, t, diary));
     CHECK(made.edges() == 4);
@@ -109,9 +93,8 @@ TEST_CASE("a chain of kernels that wait for a later one hangs", "[sim-graph]") {
 
 TEST_CASE("two launches of one executable run one after the other", "[sim-graph]") {
   const bool one = GENERATE(true, false);
-  Watched watched;
-  const CUstream s = make_stream();
-  const CUstream t = make_stream();
+  Judged watched;
+  const auto [s, t] = make_streams<2>();
   const Address p = watched.block();
   MadeGraph made;
   made.kernel(writes(p));
@@ -124,7 +107,7 @@ TEST_CASE("two launches of one executable run one after the other", "[sim-graph]
 
 TEST_CASE("a race between two branches of a graph is reported", "[sim-graph]") {
   const bool ordered = GENERATE(false, true);
-  Watched watched;
+  Judged watched;
   const CUstream s = make_stream();
   const Address p = watched.block();
   MadeGraph made;
@@ -143,9 +126,8 @@ TEST_CASE("a race between two branches of a graph is reported", "[sim-graph]") {
 
 TEST_CASE("a race between two captured branches is reported", "[sim-graph]") {
   const bool joined_first = GENERATE(false, true);
-  Watched watched;
-  const CUstream s = make_stream();
-  const CUstream t = make_stream();
+  Judged watched;
+  const auto [s, t] = make_streams<2>();
   const Address p = watched.block();
   REQUIRE(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
   follow(watched.sim.context(), s, t);
@@ -162,7 +144,7 @@ TEST_CASE("a race between two captured branches is reported", "[sim-graph]") {
 
 TEST_CASE("a node of another device runs there", "[sim-graph]") {
   const bool right = GENERATE(true, false);
-  Watched watched;
+  Judged watched;
   const CUstream s = make_stream();
   const Address here = watched.block();
   const OtherDevice other;

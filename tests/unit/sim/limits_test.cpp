@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Launches that block, memory that pools give back when it is short, and plain memory freed on
 // a stream.
-#include "tests/catch.hpp"
-#include "tests/sim/race_detector.hpp"
-#include "tests/unit/sim/calls.hpp"
+#include "tests/unit/sim/judged.hpp"
 
 #include <thread>
 
@@ -12,7 +10,7 @@ using namespace custash::sim;
 
 namespace {
 
-constexpr Bytes kBytes = 4_KiB;
+constexpr Bytes kBytes = Judged::kBytes;
 
 CUdeviceptr ordered_block(CUstream s, std::size_t bytes) {
   CUdeviceptr p = 0;
@@ -23,23 +21,15 @@ CUdeviceptr ordered_block(CUstream s, std::size_t bytes) {
 
 TEST_CASE("a launch blocks while its stream's queue is full, and learns nothing",
           "[sim-limits]") {
-  RaceDetector detector;
-  const Sim sim({.queue_depth = 2});
-  set_observer(&detector);
-  const CUstream s = make_stream();
-  const CUdeviceptr p = make_block(kBytes);
-  detector.on_alloc(p, kBytes, this_thread());
-  const Kernel writes{.accesses = {{p, kBytes, true}}};
-  CHECK(launch(s, writes) == CUDA_SUCCESS);
-  const OpId first = last_op(s);
-  CHECK(launch(s, writes) == CUDA_SUCCESS);
+  const Judged watched({.queue_depth = 2});
+  const OpId first = watched.write(watched.a);
+  watched.write(watched.a);
   CHECK(pending() == 2);
-  CHECK(launch(s, {}) == CUDA_SUCCESS);
+  CHECK(launch(watched.a, {}) == CUDA_SUCCESS);
   CHECK(complete(first));
   CHECK(pending() == 2);
-  CHECK(launch(make_stream(), writes) == CUDA_SUCCESS);  // nothing orders it
-  CHECK(detector.count(Report::Conflict) == 1);
-  set_observer(nullptr);
+  watched.write(watched.b);  // nothing orders it
+  CHECK(watched.detector.count(Report::Conflict) == 1);
 }
 
 TEST_CASE("a launch behind a full queue that cannot move hangs", "[sim-limits]") {
@@ -103,23 +93,16 @@ TEST_CASE("plain memory may be freed on a stream", "[sim-limits]") {
 TEST_CASE("an allocator knows what it has waited for, not what its callers have",
           "[sim-limits]") {
   for (const bool by_allocator : {false, true}) {
-    RaceDetector detector;
-    const Sim sim;
+    Judged watched;
     judge_by_allocator_waits();
-    set_observer(&detector);
-    const CUstream a = make_stream();
-    const CUdeviceptr p = make_block(kBytes);
-    detector.on_alloc(p, kBytes, this_thread());
-    CHECK(launch(a, {.accesses = {{p, kBytes, true}}}) == CUDA_SUCCESS);
+    watched.write(watched.a);
     std::thread([&] {
-      CHECK(cuCtxSetCurrent(sim.context()) == CUDA_SUCCESS);
-      CHECK((by_allocator ? sim.driver().ctx_synchronize() : cuCtxSynchronize()) ==
+      CHECK(cuCtxSetCurrent(watched.sim.context()) == CUDA_SUCCESS);
+      CHECK((by_allocator ? watched.sim.driver().ctx_synchronize() : cuCtxSynchronize()) ==
             CUDA_SUCCESS);
     }).join();
-    detector.on_free(p, this_thread());
-    detector.on_alloc(p, kBytes, this_thread());
-    CHECK(launch(make_stream(), {.accesses = {{p, kBytes, true}}}) == CUDA_SUCCESS);
-    CHECK(detector.count(Report::AllocatorFault) == (by_allocator ? 0 : 1));
-    set_observer(nullptr);
+    watched.freed_and_had_again();
+    watched.write(watched.b);
+    CHECK(watched.detector.count(Report::AllocatorFault) == (by_allocator ? 0 : 1));
   }
 }

@@ -12,30 +12,11 @@ using namespace custash::sim;
 namespace {
 
 struct Page {
+  explicit Page(Bytes bytes = 2_MiB) : made(make_page(&handle, bytes)) {}
+
   CUmemGenericAllocationHandle handle = 0;
-  CUresult made = CUDA_SUCCESS;
-
-  explicit Page(Bytes bytes = 2_MiB) {
-    CUmemAllocationProp prop{};
-    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-    made = cuMemCreate(&handle, bytes, &prop, 0);
-  }
+  CUresult made;
 };
-
-CUresult allow(CUdeviceptr at, Bytes bytes, int device = 0) {
-  CUmemAccessDesc access{};
-  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access.location.id = device;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return cuMemSetAccess(at, bytes, &access, 1);
-}
-
-CUdeviceptr reserve(Bytes bytes) {
-  CUdeviceptr p = 0;
-  CHECK(cuMemAddressReserve(&p, bytes, 0, 0, 0) == CUDA_SUCCESS);
-  return p;
-}
 
 }  // namespace
 
@@ -176,19 +157,6 @@ TEST_CASE("work over memory without access is a fault that sticks", "[sim-memory
   CHECK(cuMemFree(0) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-TEST_CASE("unmapping does not wait, and late work then faults", "[sim-memory]") {
-  const Sim sim;
-  const CUdeviceptr range = reserve(2_MiB);
-  const Page page;
-  CHECK(cuMemMap(range, 2_MiB, 0, page.handle, 0) == CUDA_SUCCESS);
-  CHECK(allow(range, 2_MiB) == CUDA_SUCCESS);
-  CHECK(launch(make_stream(), {.accesses = {{range, 64, false}}}) == CUDA_SUCCESS);
-  CHECK(cuMemUnmap(range, 2_MiB) == CUDA_SUCCESS);
-  CHECK(pending() == 1);
-  run_all();
-  CHECK(faults().size() == 1);
-}
-
 TEST_CASE("kernels reach another device's memory only with peer access", "[sim-memory]") {
   const Sim sim;
   const CUdeviceptr p = make_block(4096);
@@ -242,8 +210,7 @@ TEST_CASE("pinned memory: flags, pointers, registration", "[sim-memory]") {
 TEST_CASE("stream-ordered memory is reused at once on its stream, later on others",
           "[sim-memory]") {
   const Sim sim;
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
+  const auto [a, b] = make_streams<2>();
   CUdeviceptr p = 0;
   CUdeviceptr q = 0;
   CHECK(cuMemAllocAsync(&p, 4_MiB, a) == CUDA_SUCCESS);

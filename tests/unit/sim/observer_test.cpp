@@ -132,8 +132,7 @@ TEST_CASE("the host's knowledge is told: queries, waits and the wait of a free",
   const Sim sim;
   const CUdeviceptr p = make_block(100);
   CHECK(r.live.count(p) == 1);
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
+  const auto [a, b] = make_streams<2>();
   const OpId a1 = work(r, a);
   const OpId b1 = work(r, b);
   run_all();
@@ -150,17 +149,12 @@ TEST_CASE("the host's knowledge is told: queries, waits and the wait of a free",
 TEST_CASE("accesses are told piece by piece, with the physical bytes", "[sim-observer]") {
   Recorder r;
   const Sim sim;
-  CUdeviceptr range = 0;
-  CHECK(cuMemAddressReserve(&range, 4_MiB, 0, 0, 0) == CUDA_SUCCESS);
-  CUmemAllocationProp prop{};
-  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUdeviceptr range = reserve(4_MiB);
   CUmemGenericAllocationHandle page = 0;
-  CHECK(cuMemCreate(&page, 2_MiB, &prop, 0) == CUDA_SUCCESS);
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CHECK(make_page(&page, 2_MiB) == CUDA_SUCCESS);
   CHECK(cuMemMap(range, 2_MiB, 0, page, 0) == CUDA_SUCCESS);
   CHECK(cuMemMap(range + 2_MiB, 2_MiB, 0, page, 0) == CUDA_SUCCESS);
-  CHECK(cuMemSetAccess(range, 4_MiB, &access, 1) == CUDA_SUCCESS);
+  CHECK(allow(range, 4_MiB) == CUDA_SUCCESS);
   CHECK(launch(nullptr, {.accesses = {{range + 2_MiB - 8, 16, true}}}) == CUDA_SUCCESS);
   REQUIRE(r.last_touches.size() == 2);
   CHECK(r.last_touches[0].bytes == 8);

@@ -25,8 +25,7 @@ TEST_CASE("work advances only when told", "[sim-stream]") {
 
 TEST_CASE("a synchronise runs only what it needs", "[sim-stream]") {
   const Sim sim;
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
+  const auto [a, b] = make_streams<2>();
   CHECK(launch(a, {}) == CUDA_SUCCESS);
   CHECK(launch(b, {}) == CUDA_SUCCESS);
   CHECK(cuStreamSynchronize(b) == CUDA_SUCCESS);
@@ -46,9 +45,7 @@ TEST_CASE("a wait on a never-recorded event is no operation", "[sim-stream]") {
 
 TEST_CASE("a wait captures the latest record at the time of the call", "[sim-stream]") {
   const Sim sim;
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
-  const CUstream c = make_stream();
+  const auto [a, b, c] = make_streams<3>();
   const CUevent e = make_event();
   hold(c);
   CHECK(launch(a, {}) == CUDA_SUCCESS);
@@ -115,8 +112,7 @@ TEST_CASE("a stream destroyed with work to do finishes it", "[sim-stream]") {
 
 TEST_CASE("a context record covers every stream and holds up none", "[sim-stream]") {
   const Sim sim;
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
+  const auto [a, b] = make_streams<2>();
   const CUevent fence = make_event();
   hold(a);
   CHECK(launch(a, {}) == CUDA_SUCCESS);
@@ -149,8 +145,7 @@ TEST_CASE("a context wait holds all later work, also of streams created later",
 TEST_CASE("two kernels that need each other finish; one that needs nobody's flag is a hang",
           "[sim-stream]") {
   const Sim sim;
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
+  const auto [a, b] = make_streams<2>();
   CHECK(launch(a, {.needs_flag = 1, .sets_flag = 2}) == CUDA_SUCCESS);
   CHECK(launch(b, {.needs_flag = 2, .sets_flag = 1}) == CUDA_SUCCESS);
   CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
@@ -165,8 +160,7 @@ TEST_CASE("two kernels that need each other finish; one that needs nobody's flag
 TEST_CASE("a wait between two kernels that need each other hangs", "[sim-stream]") {
   const auto mode = GENERATE(Advance::Told, Advance::Seeded, Advance::Timed);
   const Sim sim({.advance = mode});
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
+  const auto [a, b] = make_streams<2>();
   const CUevent fence = make_event();
   CHECK(launch(a, {.needs_flag = 1}) == CUDA_SUCCESS);
   CHECK(sim_test_record(sim.context(), fence) == CUDA_SUCCESS);
@@ -237,8 +231,7 @@ TEST_CASE("a host function runs in order and may not call the driver", "[sim-str
 
 TEST_CASE("the modelled clock runs streams side by side and a wait moves it", "[sim-stream]") {
   const Sim sim({.advance = Advance::Timed});
-  const CUstream a = make_stream();
-  const CUstream b = make_stream();
+  const auto [a, b] = make_streams<2>();
   const Nanoseconds begin = now();
   CHECK(launch(a, {.duration = 60'000'000}) == CUDA_SUCCESS);
   CHECK(launch(b, {.duration = 60'000'000}) == CUDA_SUCCESS);
