@@ -119,8 +119,7 @@ TEST_CASE(
   std::vector<Address> captured;
   for (const Bytes bytes : kSizes)
     captured.push_back(bed.take(bytes));
-  for (const Address p : captured)
-    bed.free(p);
+  bed.free_all(captured);
   CHECK(bed.used() == 0);
 }
 
@@ -130,8 +129,7 @@ TEST_CASE("the next owner of a charged block is charged for nothing", "[accounts
     for (int round = 0; round < 2; ++round) {
       bed.free_on(bed.s, bed.take(bytes));
       const Address p = bed.malloc_on(bed.s, bytes);
-      BlockInfo info;
-      REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
+      const BlockInfo info = bed.info(p);
       CHECK(info.account == 0);
       CHECK(bed.used() == 0);
       bed.free_on(bed.s, p);

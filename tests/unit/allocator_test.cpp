@@ -82,8 +82,7 @@ TEST_CASE("empty_cache gives everything back that is free", "[allocator]") {
     for (Bytes bytes = 300; bytes < 40_MiB; bytes = bytes * 3 / 2)
       blocks.push_back(bed.malloc(bytes));
     const Address kept = bed.malloc(6_MiB);
-    for (const Address p : blocks)
-      bed.free(p);
+    bed.free_all(blocks);
     REQUIRE(bed.allocator->reclaimable(0) > 0);
     REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
     REQUIRE(bed.reserved() <= 34_MiB);
@@ -101,14 +100,12 @@ TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[alloc
   Bed bed;
   const CUstream s = bed.stream();
   const Address p = bed.malloc(8_MiB);
-  bed.launch(s, {.accesses = {{p, 8_MiB, true}}});
-  const auto op = sim::last_op(s);
+  const sim::OpId op = bed.launch(s, {.accesses = {{p, 8_MiB, true}}});
   bed.free(p);
   REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   REQUIRE_FALSE(sim::complete(op));
   REQUIRE(bed.reserved() == 8_MiB);
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
   REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   REQUIRE(bed.reserved() == 0);
 }
@@ -118,19 +115,13 @@ TEST_CASE("what fits without a cache fits with one", "[allocator]") {
     Bed bed({.device_memory = 256_MiB}, with(backing));
     const CUstream s = bed.stream();
     // Cached in pieces that cannot serve the next request, some still in flight.
-    std::vector<Address> blocks;
-    for (int i = 0; i < 10; ++i)
-      blocks.push_back(bed.malloc(20_MiB));
+    const auto blocks = bed.blocks(10, 20_MiB);
     bed.launch(s);
-    for (const Address p : blocks)
-      bed.free(p);
+    bed.free_all(blocks);
     const Address big = bed.malloc(200_MiB);
     bed.free(big);
     REQUIRE(bed.malloc(1000) != 0);
-    Address out = 77;
-    REQUIRE(bed.allocator->allocate(bed.sim.context(), 300_MiB, &out).code() ==
-            CUDA_ERROR_OUT_OF_MEMORY);
-    REQUIRE(out == 77);
+    REQUIRE(bed.fails_for_memory(300_MiB));
     REQUIRE(bed.malloc(150_MiB) != 0);
   }
 }
@@ -227,8 +218,7 @@ TEST_CASE("a capture stays valid through frees and allocations of ours", "[alloc
                           CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
                           CU_STREAM_CAPTURE_MODE_RELAXED}) {
     Bed bed;
-    const CUstream s = bed.stream();
-    const CUstream t = bed.stream();
+    const auto [s, t] = bed.streams<2>();
     const Address p = bed.malloc(8_MiB);
     bed.launch(t, {.accesses = {{p, 8_MiB, true}}});
     bed.free(p);

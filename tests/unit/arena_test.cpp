@@ -52,6 +52,12 @@ struct ArenaBed {
     block->reuse_after = reuse_after;
     blocks.give_ready(block, {});
   }
+
+  void to_limbo(Block* block, Position waits_for) {
+    blocks.release(block);
+    block->reuse_after = {.plain = waits_for};
+    blocks.give_to_limbo(block);
+  }
 };
 
 }  // namespace
@@ -102,9 +108,7 @@ TEST_CASE("a merged block waits for the later of its parts", "[arena]") {
 TEST_CASE("limbo keeps a block until what it waits for has passed", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
-  bed.blocks.release(a);
-  a->reuse_after = {.plain = {5}};
-  bed.blocks.give_to_limbo(a);
+  bed.to_limbo(a, {5});
   bed.blocks.drain({4});
   REQUIRE(bed.blocks.take(4_MiB, kAnything) == nullptr);
   REQUIRE(bed.blocks.limbo_bytes() == 4_MiB);
@@ -116,9 +120,7 @@ TEST_CASE("limbo keeps a block until what it waits for has passed", "[arena]") {
 TEST_CASE("a block taken from limbo in debt is not drained a second time", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
-  bed.blocks.release(a);
-  a->reuse_after = {.plain = {5}};
-  bed.blocks.give_to_limbo(a);
+  bed.to_limbo(a, {5});
   REQUIRE(bed.blocks.take_from_limbo(4_MiB, kNothingPassed) == nullptr);
   REQUIRE(bed.blocks.take_from_limbo(4_MiB, kAnything) == a);
   bed.blocks.drain({9});
@@ -134,9 +136,7 @@ TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken
   Block* larger = bed.blocks.take(10_MiB, kAnything);
   std::uint64_t position = 0;
   for (Block* block : {larger, middle, highest, lowest}) {
-    bed.blocks.release(block);
-    block->reuse_after = {.plain = {++position}};
-    bed.blocks.give_to_limbo(block);
+    bed.to_limbo(block, {++position});
   }
   REQUIRE(bed.blocks.take_from_limbo(8_MiB, {.passed = {1}, .acceptable = {3}}) == middle);
   REQUIRE(bed.blocks.take_from_limbo(8_MiB, {.passed = {1}, .acceptable = {3}}) == highest);
@@ -276,9 +276,7 @@ TEST_CASE("inactive_split counts free blocks that share their segment", "[arena]
 TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(20_MiB, 4_MiB);
-  bed.blocks.release(a);
-  a->reuse_after.plain = {2};
-  bed.blocks.give_to_limbo(a);  // its neighbour of 16 MiB is free and waits for nothing
+  bed.to_limbo(a, {2});  // its neighbour of 16 MiB is free and waits for nothing
   REQUIRE(bed.blocks.take_from_limbo(3_MiB, kAnything) == a);
   REQUIRE(bed.arena.validate());
   const ReuseLimits first{.passed = {1}, .acceptable = {1}};
@@ -294,9 +292,7 @@ TEST_CASE("what is left of a waiting block makes no large neighbour wait", "[are
 TEST_CASE("on a nearly full device what is left joins its neighbours", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(20_MiB, 4_MiB);
-  bed.blocks.release(a);
-  a->reuse_after.plain = {2};
-  bed.blocks.give_to_limbo(a);
+  bed.to_limbo(a, {2});
   REQUIRE(bed.blocks.take_from_limbo(2_MiB, kAnything, Fit::FewPages) == a);
   REQUIRE(bed.blocks.take(18_MiB, kAnything) != nullptr);
 }

@@ -10,6 +10,12 @@
 #include "allocator/submission.hpp"
 #include "tests/catch.hpp"
 #include "tests/sim/sim.hpp"
+#include "tests/unit/sim/calls.hpp"
+
+#include <array>
+#include <span>
+#include <thread>
+#include <vector>
 
 namespace custash {
 
@@ -85,29 +91,75 @@ struct Bed {
     REQUIRE(allocator->free_on(address, stream, NullStream::Legacy)->ok());
   }
 
-  // As the hook of cuLaunchKernel does it.
-  void launch(CUstream stream,
-              sim::Kernel kernel = {},
-              SubmissionKind kind = SubmissionKind::Hidden) {
-    Submission submission(*allocator, stream, NullStream::Legacy, kind);
-    const CUresult result = sim::launch(stream, std::move(kernel));
+  // Freed under a kernel on that stream, which is held from now on; and had again.
+  Address owed_block(CUstream held, Bytes bytes, CUcontext of = nullptr) {
+    const CUcontext context = of == nullptr ? sim.context() : of;
+    const Address p = malloc_in(context, bytes);
+    launch(held, {.accesses = {{p, bytes, true}}});
+    sim::hold(held);
+    free(p);
+    REQUIRE(malloc_in(context, bytes) == p);
+    return p;
+  }
+
+  std::vector<Address> blocks(std::size_t count, Bytes bytes) {
+    std::vector<Address> all(count);
+    for (Address& each : all)
+      each = malloc(bytes);
+    return all;
+  }
+
+  void free_all(std::span<const Address> all) {
+    for (const Address each : all)
+      free(each);
+  }
+
+  // And leaves the result as it was.
+  bool fails_for_memory(Bytes bytes) const {
+    constexpr Address kBefore = 77;
+    Address out = kBefore;
+    return try_malloc(bytes, &out).code() == CUDA_ERROR_OUT_OF_MEMORY && out == kBefore;
+  }
+
+  // Of a live block.
+  BlockInfo info(Address address) {
+    BlockInfo out;
+    REQUIRE(allocator->find(address, &out) == Ownership::Live);
+    return out;
+  }
+
+  template <typename Call>
+  void submit(CUstream stream,
+              SubmissionKind kind,
+              Call call,
+              NullStream null_stream = NullStream::Legacy) {
+    Submission submission(*allocator, stream, null_stream, kind);
+    const CUresult result = call();
     submission.done(result);
     REQUIRE(result == CUDA_SUCCESS);
   }
 
+  // As the hook of cuLaunchKernel does it; the operation.
+  sim::OpId launch(CUstream stream,
+                   sim::Kernel kernel = {},
+                   SubmissionKind kind = SubmissionKind::Hidden) {
+    submit(stream, kind, [&] { return sim::launch(stream, std::move(kernel)); });
+    return sim::last_op(stream);
+  }
+
+  // On the calling thread's own stream.
+  void launch_per_thread(const sim::Kernel& kernel = {}) {
+    const auto call = [&] { return sim::launch_ptsz(nullptr, kernel); };
+    submit(nullptr, SubmissionKind::Hidden, call, NullStream::PerThread);
+  }
+
   void launch_graph(CUstream stream, CUgraphExec graph) {
-    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Graph);
-    const CUresult result = cuGraphLaunch(graph, stream);
-    submission.done(result);
-    REQUIRE(result == CUDA_SUCCESS);
+    submit(stream, SubmissionKind::Graph, [&] { return cuGraphLaunch(graph, stream); });
   }
 
   // As the hook of cuStreamWaitEvent does it.
   void wait(CUstream stream, CUevent event) {
-    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Wait);
-    const CUresult result = cuStreamWaitEvent(stream, event, 0);
-    submission.done(result);
-    REQUIRE(result == CUDA_SUCCESS);
+    submit(stream, SubmissionKind::Wait, [&] { return cuStreamWaitEvent(stream, event, 0); });
   }
 
   // As the hook of cuStreamDestroy does it.
@@ -133,10 +185,7 @@ struct Bed {
   void copy_to_host(CUstream stream, void* to, Address from, Bytes bytes) {
     auto* copy = reinterpret_cast<CUresult (*)(void*, CUdeviceptr, std::size_t, CUstream)>(
         sim::resolve("cuMemcpyDtoHAsync_v2"));
-    Submission submission(*allocator, stream, NullStream::Legacy, SubmissionKind::Visible);
-    const CUresult result = copy(to, from, bytes, stream);
-    submission.done(result);
-    REQUIRE(result == CUDA_SUCCESS);
+    submit(stream, SubmissionKind::Visible, [&] { return copy(to, from, bytes, stream); });
   }
 
   CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING) {
@@ -145,6 +194,14 @@ struct Bed {
     CUstream out = nullptr;
     REQUIRE(create(&out, flags) == CUDA_SUCCESS);
     return out;
+  }
+
+  template <std::size_t kCount>
+  std::array<CUstream, kCount> streams(unsigned flags = CU_STREAM_NON_BLOCKING) {
+    std::array<CUstream, kCount> all{};
+    for (CUstream& each : all)
+      each = stream(flags);
+    return all;
   }
 
   DeviceStats stats() { return allocator->stats(0); }
@@ -164,21 +221,38 @@ inline std::uint64_t waits() {
   return sim::count("cuCtxWaitEvent") + sim::count("cuStreamWaitEvent");
 }
 
+// What is submitted and not held runs now.
+inline bool runs_without_faults() {
+  sim::run_all();
+  return sim::faults().empty();
+}
+
+// On a thread of its own, which has the bed's context.
+template <typename Work>
+void on_other_thread(Bed& bed, const Work& work) {
+  std::thread([&] {
+    use(bed.sim.context());
+    work();
+  }).join();
+}
+
+inline void let_go(CUstream held) {
+  sim::release(held);
+  sim::run_all();
+}
+
 // The stream is held: `op` runs once it is released, and not before.
 inline void check_runs_behind(CUstream held, sim::OpId op) {
   sim::run_all();
   CHECK_FALSE(sim::complete(op));
-  sim::release(held);
-  sim::run_all();
+  let_go(held);
   CHECK(sim::complete(op));
 }
 
 // As another process opens the block.
 inline ExportedBlock pin(Bed& bed, Address base) {
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(base, &info) == Ownership::Live);
   ExportedBlock block;
-  REQUIRE(PeerProcesses(*bed.allocator).pin(base, info.buffer_id, &block));
+  REQUIRE(PeerProcesses(*bed.allocator).pin(base, bed.info(base).buffer_id, &block));
   return block;
 }
 

@@ -13,12 +13,6 @@ namespace {
 constexpr Bytes kBytes = 8_MiB;
 constexpr auto kThread = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
-CUevent new_event() {
-  CUevent event = nullptr;
-  REQUIRE(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
-  return event;
-}
-
 Address alloc(Bed& bed, CUcontext context) {
   use(context);
   return bed.malloc_in(context, kBytes);
@@ -29,11 +23,11 @@ template <typename Inside>
 CUgraph capture_both(
     Bed& bed, CUstream origin, CUcontext others, CUstream other, Inside inside) {
   use(bed.sim.context());
-  const CUevent fork = new_event();
+  const CUevent fork = sim::make_event();
   begin_capture(bed, origin, kThread);
   REQUIRE(cuEventRecord(fork, origin) == CUDA_SUCCESS);
   use(others);
-  const CUevent join = new_event();
+  const CUevent join = sim::make_event();
   bed.wait(other, fork);
   inside();
   use(others);
@@ -87,13 +81,12 @@ TEST_CASE("a free in another thread and context leaves a capture over both valid
 TEST_CASE("a free waits for another context's stream that was drawn into a capture",
           "[captures]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   bed.malloc(kBytes);
   const CUcontext second = make_context(0);  // of the same device
   const Address p = alloc(bed, second);
   use(bed.sim.context());
-  const CUevent fork = new_event();
+  const CUevent fork = sim::make_event();
   begin_capture(bed, s, kThread);
   bed.launch(t);  // no part of the capture yet
   const auto late = sim::last_op(t);
@@ -103,7 +96,7 @@ TEST_CASE("a free waits for another context's stream that was drawn into a captu
   bed.free(p);
   CHECK(sim::complete(late));
   use(bed.sim.context());
-  const CUevent join = new_event();
+  const CUevent join = sim::make_event();
   REQUIRE(cuEventRecord(join, t) == CUDA_SUCCESS);
   bed.wait(s, join);
   (void)end_capture(bed, s);
@@ -112,10 +105,7 @@ TEST_CASE("a free waits for another context's stream that was drawn into a captu
 TEST_CASE("captures between kernels that need each other do not keep them apart",
           "[captures]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  const CUstream u = bed.stream();
-  const CUstream c = bed.stream();
+  const auto [s, t, u, c] = bed.streams<4>();
   constexpr Bytes kLarge = 64_MiB;  // more than is had in place of a debt
   const Address p = bed.malloc(kLarge);
   bed.launch(s, {.accesses = {{p, kLarge, true}}});
@@ -126,8 +116,7 @@ TEST_CASE("captures between kernels that need each other do not keep them apart"
   REQUIRE(bed.malloc(kLarge) == p);  // in debt
   begin_capture(bed, c, kThread);
   (void)end_capture(bed, c);
-  bed.launch(u, {.sets_flag = 1});
-  const auto second = sim::last_op(u);
+  const sim::OpId second = bed.launch(u, {.sets_flag = 1});
   sim::run_all();
   CHECK(sim::complete(second));
   CHECK(sim::pending() == 0);
@@ -139,23 +128,17 @@ TEST_CASE("a graph's launch waits for what every context owes", "[captures]") {
   const CUcontext second = make_context(1);
   const CUstream busy = bed.stream();
   const CUstream t = bed.stream();
-  const Address p = alloc(bed, second);
-  bed.launch(busy, {.accesses = {{p, kBytes, true}}});
-  sim::hold(busy);
-  bed.free(p);
-  REQUIRE(alloc(bed, second) == p);
+  const Address p = bed.owed_block(busy, kBytes, second);
   CUgraph graph = capture_both(bed, s, second, t, [&] {
     bed.launch(t, {.accesses = {{p, kBytes, true}}});
   });
-  CUgraphExec exec = nullptr;
-  REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+  CUgraphExec exec = instantiate(bed, graph);
   bed.launch_graph(s, exec);
   const auto whole = sim::last_op(s);
   sim::run_all();
   CHECK_FALSE(sim::complete(whole));
   use(second);
-  sim::release(busy);
-  sim::run_all();
+  let_go(busy);
   CHECK(sim::complete(whole));
   CHECK(sim::faults().empty());
 }
@@ -169,8 +152,7 @@ TEST_CASE("a free beside a capture waits for no call that has not returned", "[c
   use(bed.sim.context());
   begin_capture(bed, s, kThread);
   use(elsewhere);
-  bed.launch(CU_STREAM_PER_THREAD);
-  const auto returned = sim::last_op(CU_STREAM_PER_THREAD);
+  const sim::OpId returned = bed.launch(CU_STREAM_PER_THREAD);
   Submission under_way(
       *bed.allocator, CU_STREAM_PER_THREAD, NullStream::Legacy, SubmissionKind::Hidden);
   REQUIRE(sim::launch(CU_STREAM_PER_THREAD, {}) == CUDA_SUCCESS);

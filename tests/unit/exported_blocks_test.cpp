@@ -81,8 +81,7 @@ TEST_CASE("the pages of a freed block stay while work before its free runs",
   const Address p = bed.malloc(16_MiB);
   const auto memory = physical(p);
   pin(bed, p);
-  bed.launch(s, {.accesses = {{p, 16_MiB, true}}, .needs_flag = 1});
-  const auto last = sim::last_op(s);
+  const sim::OpId last = bed.launch(s, {.accesses = {{p, 16_MiB, true}}, .needs_flag = 1});
   bed.free(p);
   CHECK_FALSE(sim::complete(last));
   CHECK(physical(p) == memory);
@@ -91,8 +90,7 @@ TEST_CASE("the pages of a freed block stay while work before its free runs",
   CHECK_FALSE(sim::complete(last));
   CHECK(physical(p) == memory);
   sim::set_flag(1);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   look_again(bed);
   CHECK(physical(p) != memory);  // gone, or another's
 }
@@ -119,8 +117,7 @@ TEST_CASE("a page with a live neighbour stays, and the block's part of it is nob
   bed.allocator->empty_all_caches();
   CHECK(physical(p) == memory);
   sim::set_flag(1);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   PeerProcesses(*bed.allocator).unpin(block);
   CHECK(bed.malloc(kOther) != p);
   PeerProcesses(*bed.allocator).unpin(again);
@@ -143,8 +140,7 @@ TEST_CASE("a shared page leaves when its last neighbour is free and idle",
   bed.allocator->empty_all_caches();
   CHECK(physical(p) == memory);
   sim::set_flag(1);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   bed.allocator->empty_all_caches();
   CHECK_FALSE(mapped(p));
 }
@@ -282,8 +278,7 @@ TEST_CASE("pages stay while they are handed over", "[exported_blocks]") {
 TEST_CASE("a pin names one block of one time", "[exported_blocks]") {
   Bed bed;
   const Address p = bed.malloc(5_MiB);
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
+  const BlockInfo info = bed.info(p);
   ExportedBlock block;
   PeerProcesses outside(*bed.allocator);
   CHECK_FALSE(outside.pin(p, info.buffer_id + 1, &block));
@@ -319,9 +314,8 @@ TEST_CASE("only a block with a handle is offered", "[exported_blocks]") {
   Bed bed;
   const Address p = bed.malloc(5_MiB);
   CHECK_FALSE(pin(bed, p).offered);
-  BlockInfo info;
+  const BlockInfo info = bed.info(p);
   ExportedBlock block;
-  REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
   REQUIRE(PeerProcesses(*bed.allocator).offer(p, info.buffer_id, &block));
   CHECK(block.offered);
   CHECK(pin(bed, p).offered);

@@ -13,11 +13,7 @@ constexpr Bytes kBytes = 64_MiB;  // more than is had beside what is in use
 
 // Work of another thread on the stream.
 void launch_elsewhere(Bed& bed, CUstream stream) {
-  std::thread([&] {
-    cuCtxSetCurrent(bed.sim.context());
-    Submission submission(*bed.allocator, stream, NullStream::Legacy, SubmissionKind::Hidden);
-    submission.done(sim::launch(stream, {}));
-  }).join();
+  on_other_thread(bed, [&] { bed.launch(stream); });
 }
 
 }  // namespace
@@ -25,8 +21,7 @@ void launch_elsewhere(Bed& bed, CUstream stream) {
 TEST_CASE("the free of a block that nobody can have used records nothing", "[fewer_records]") {
   for (const Bytes bytes : {Bytes{512}, 8_MiB}) {
     Bed bed({}, {.backing = Backing::Vmm, .slabs_after = 0});
-    const CUstream s = bed.stream();
-    const CUstream t = bed.stream();
+    const auto [s, t] = bed.streams<2>();
     bed.free(bed.malloc(bytes));
     for (int i = 0; i < 10; ++i) {
       bed.launch(s);
@@ -46,8 +41,7 @@ TEST_CASE("the free of a block that nobody can have used records nothing", "[few
 
 TEST_CASE("a block that nobody has used still waits for its owner before", "[fewer_records]") {
   Bed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   bed.launch(t);
   const Address p = bed.malloc(kBytes);
   bed.launch(s, {.accesses = {{p, kBytes, true}}});
@@ -67,8 +61,7 @@ TEST_CASE("a block that nobody has used still waits for its owner before", "[few
 TEST_CASE("a block that was used has a fence, whoever used it", "[fewer_records]") {
   for (const Bytes bytes : {Bytes{512}, kBytes}) {
     Bed bed({}, Bed::without_run_ahead());
-    const CUstream s = bed.stream();
-    const CUstream t = bed.stream();
+    const auto [s, t] = bed.streams<2>();
     bed.launch(t);
     bed.free(bed.malloc(bytes));
     const Address p = bed.malloc(bytes);
@@ -76,12 +69,10 @@ TEST_CASE("a block that was used has a fence, whoever used it", "[fewer_records]
     sim::hold(s);
     bed.free(p);
     const Address q = bed.malloc(bytes);
-    bed.launch(t, {.accesses = {{q, bytes, true}}});
-    const auto second = sim::last_op(t);
+    const sim::OpId second = bed.launch(t, {.accesses = {{q, bytes, true}}});
     sim::run_all();
     CHECK((q != p || !sim::complete(second)));
-    sim::release(s);
-    sim::run_all();
+    let_go(s);
     CHECK(sim::complete(second));
   }
 }
@@ -90,8 +81,7 @@ TEST_CASE("a block that was used has a fence, whoever used it", "[fewer_records]
 // waits for that kernel.
 TEST_CASE("with free:never an unused block's free has a fence", "[fewer_records]") {
   Bed bed({}, {.backing = Backing::Vmm, .free_mode = FreeMode::Never});
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   bed.free(bed.malloc(8_MiB));
   bed.launch(t);
   bed.launch(s, {}, SubmissionKind::ReachesHost);
@@ -103,8 +93,7 @@ TEST_CASE("with free:never an unused block's free has a fence", "[fewer_records]
 TEST_CASE("a free on a stream that has done nothing since needs no new event",
           "[fewer_records]") {
   Bed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc_on(s, kBytes);
   const Address q = bed.malloc_on(s, 2 * kBytes);
   const Address r = bed.malloc_on(s, kBytes / 4);
@@ -119,8 +108,7 @@ TEST_CASE("a free on a stream that has done nothing since needs no new event",
   // Another stream waits for the event that stands for both.
   const Address taken = bed.malloc_on(t, 2 * kBytes);  // of both
   REQUIRE((taken + 2 * kBytes > q && taken < q + 2 * kBytes));
-  bed.launch(t, {.accesses = {{taken, 2 * kBytes, true}}});
-  const auto second = sim::last_op(t);
+  const sim::OpId second = bed.launch(t, {.accesses = {{taken, 2 * kBytes, true}}});
   sim::run_all();
   CHECK_FALSE(sim::complete(second));
   sim::release(s);

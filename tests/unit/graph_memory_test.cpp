@@ -5,9 +5,7 @@
 #include "tests/unit/bed.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 using namespace custash;
@@ -41,14 +39,6 @@ void submit(Bed& bed, CUstream stream, const Work& work) {
   submission.done(sim::launch(stream, {}));
 }
 
-// In a thread of its own, which has the same context.
-void elsewhere(Bed& bed, const std::function<void()>& work) {
-  std::thread([&] {
-    use(bed.sim.context());
-    work();
-  }).join();
-}
-
 // Whether the program gets that memory again, asking for more than there is.
 bool is_free(Bed& bed, Address p) {
   sim::run_all();
@@ -56,9 +46,16 @@ bool is_free(Bed& bed, Address p) {
   const auto reserved = bed.reserved();
   for (Bytes i = 0; i <= reserved / kBytes; ++i)
     had.push_back(bed.malloc(kBytes));
-  for (const Address each : had)
-    bed.free(each);
+  bed.free_all(had);
   return std::count(had.begin(), had.end(), p) != 0;
+}
+
+// Memory that the graph, or the executable, keeps, and nothing else does.
+template <typename Handle>
+void check_lives_as_long(Bed& bed, Address p, CUresult (*call)(Handle), Handle handle) {
+  CHECK_FALSE(is_free(bed, p));
+  destroy(bed, call, handle);
+  CHECK(is_free(bed, p));
 }
 
 struct Captured {
@@ -76,93 +73,83 @@ Captured capture(Bed& bed) {
   return {end_capture(bed, s), p};
 }
 
-struct Loaded {
-  explicit Loaded(const sim::Options& options = {}) : bed(options), stream(bed.stream()) {
-    bed.free(bed.malloc(kBytes));
-    older = capture(bed);
-    begin_capture(bed, stream, kRelaxed);
+struct Loaded : Bed {
+  explicit Loaded(const sim::Options& options = {}) : Bed(options) {
+    free(malloc(kBytes));
+    older = capture(*this);
+    begin_capture(*this, captured, kRelaxed);
   }
 
-  CUgraph end() { return end_capture(bed, stream); }
+  CUgraph end() { return end_capture(*this, captured); }
 
-  Bed bed;
-  CUstream stream;
+  CUstream captured = stream();
   Captured older;  // a graph that lives all the time
 };
 
 }  // namespace
 
 TEST_CASE("a thread beside a capture gets its own memory again", "[graph_memory]") {
-  Loaded loaded;
-  Bed& bed = loaded.bed;
-  submit(bed, loaded.stream, {});
-  elsewhere(bed, [&] {
+  Loaded bed;
+  submit(bed, bed.captured, {});
+  on_other_thread(bed, [&] {
     const CUstream u = bed.stream();
     const Address p = bed.malloc(kBytes);
     bed.launch(u, {.accesses = {{p, kBytes, true}}});
     bed.free(p);
     CHECK(is_free(bed, p));
   });
-  (void)loaded.end();
+  (void)bed.end();
 }
 
 TEST_CASE("a thread that works for a capture keeps what it allocated before its first call",
           "[graph_memory]") {
-  Loaded loaded;
-  Bed& bed = loaded.bed;
+  Loaded bed;
   Address p = 0;
-  elsewhere(bed, [&] {
+  on_other_thread(bed, [&] {
     p = bed.malloc(kBytes);
-    submit(bed, loaded.stream, {});  // by a pointer that custash cannot see
+    submit(bed, bed.captured, {});  // by a pointer that custash cannot see
     bed.free(p);
   });
-  CUgraph graph = loaded.end();
-  CHECK_FALSE(is_free(bed, p));
-  destroy(bed, cuGraphDestroy, graph);
-  CHECK(is_free(bed, p));
+  CUgraph graph = bed.end();
+  check_lives_as_long(bed, p, cuGraphDestroy, graph);
 }
 
 TEST_CASE("a captured call keeps what it names, whoever allocated it", "[graph_memory]") {
-  Loaded loaded;
-  Bed& bed = loaded.bed;
+  Loaded bed;
   Address p = 0;
-  elsewhere(bed, [&] { p = bed.malloc(kBytes); });
-  submit(bed, loaded.stream, {.names = {p + kBytes / 2}});
-  elsewhere(bed, [&] { bed.free(p); });
-  CUgraph graph = loaded.end();
-  CHECK_FALSE(is_free(bed, p));
-  destroy(bed, cuGraphDestroy, graph);
-  CHECK(is_free(bed, p));
+  on_other_thread(bed, [&] { p = bed.malloc(kBytes); });
+  submit(bed, bed.captured, {.names = {p + kBytes / 2}});
+  on_other_thread(bed, [&] { bed.free(p); });
+  CUgraph graph = bed.end();
+  check_lives_as_long(bed, p, cuGraphDestroy, graph);
 }
 
 TEST_CASE("a captured call that cannot be read keeps every block there is", "[graph_memory]") {
-  Loaded loaded;
-  Bed& bed = loaded.bed;
+  Loaded bed;
   Address p = 0;
-  elsewhere(bed, [&] { p = bed.malloc(kBytes); });
-  submit(bed, loaded.stream, {.reading = Reading::None});
-  elsewhere(bed, [&] {
+  on_other_thread(bed, [&] { p = bed.malloc(kBytes); });
+  submit(bed, bed.captured, {.reading = Reading::None});
+  on_other_thread(bed, [&] {
     bed.free(p);
     const Address later = bed.malloc(kBytes);
     CHECK(later != p);
     bed.free(later);
     CHECK(is_free(bed, later));
   });
-  CUgraph graph = loaded.end();
+  CUgraph graph = bed.end();
   CHECK_FALSE(is_free(bed, p));
   destroy(bed, cuGraphDestroy, graph);
-  destroy(bed, cuGraphDestroy, loaded.older.graph);
+  destroy(bed, cuGraphDestroy, bed.older.graph);
   CHECK(is_free(bed, p));
 }
 
 TEST_CASE("a node added by hand beside a capture may name any block", "[graph_memory]") {
-  Loaded loaded;
-  Bed& bed = loaded.bed;
+  Loaded bed;
   Address p = 0;
-  elsewhere(bed, [&] { p = bed.malloc(kBytes); });
+  on_other_thread(bed, [&] { p = bed.malloc(kBytes); });
   GraphMemory(*bed.allocator).node_changes();
-  elsewhere(bed, [&] { bed.free(p); });
-  (void)loaded.end();
+  on_other_thread(bed, [&] { bed.free(p); });
+  (void)bed.end();
   CHECK_FALSE(is_free(bed, p));
 }
 
@@ -193,9 +180,7 @@ TEST_CASE("a block of one capture stays for the graph of another that names it",
   CUgraph second = end_capture(bed, s);
   bed.free(p);
   destroy(bed, cuGraphDestroy, first);
-  CHECK_FALSE(is_free(bed, p));
-  destroy(bed, cuGraphDestroy, second);
-  CHECK(is_free(bed, p));
+  check_lives_as_long(bed, p, cuGraphDestroy, second);
 }
 
 TEST_CASE("a free that waits elsewhere waits for a graph that is launched and goes meanwhile",
@@ -236,9 +221,7 @@ TEST_CASE("clones and executables keep the memory of their graph", "[graph_memor
   destroy(bed, cuGraphDestroy, of.graph);
   CHECK_FALSE(is_free(bed, of.block));
   destroy(bed, cuGraphDestroy, clone);
-  CHECK_FALSE(is_free(bed, of.block));
-  destroy(bed, cuGraphExecDestroy, exec);
-  CHECK(is_free(bed, of.block));
+  check_lives_as_long(bed, of.block, cuGraphExecDestroy, exec);
 }
 
 TEST_CASE("a graph keeps the memory of its child graphs", "[graph_memory]") {
@@ -253,9 +236,7 @@ TEST_CASE("a graph keeps the memory of its child graphs", "[graph_memory]") {
   destroy(bed, cuGraphDestroy, child.graph);
   CUgraphExec exec = instantiate(bed, parent);
   destroy(bed, cuGraphDestroy, parent);
-  CHECK_FALSE(is_free(bed, child.block));
-  destroy(bed, cuGraphExecDestroy, exec);
-  CHECK(is_free(bed, child.block));
+  check_lives_as_long(bed, child.block, cuGraphExecDestroy, exec);
 }
 
 TEST_CASE("an executable that is updated keeps the memory of its new graph alone",
@@ -270,9 +251,7 @@ TEST_CASE("an executable that is updated keeps the memory of its new graph alone
   destroy(bed, cuGraphDestroy, second.graph);
   CHECK(is_free(bed, first.block));
   CHECK(capture(bed).block == first.block);
-  CHECK_FALSE(is_free(bed, second.block));
-  destroy(bed, cuGraphExecDestroy, exec);
-  CHECK(is_free(bed, second.block));
+  check_lives_as_long(bed, second.block, cuGraphExecDestroy, exec);
 }
 
 TEST_CASE("a graph that could not be destroyed keeps its memory", "[graph_memory]") {
@@ -281,9 +260,7 @@ TEST_CASE("a graph that could not be destroyed keeps its memory", "[graph_memory
   const Captured of = capture(bed);
   GraphMemory memory(*bed.allocator);
   memory.stays(of.graph, memory.leaves(of.graph));
-  CHECK_FALSE(is_free(bed, of.block));
-  destroy(bed, cuGraphDestroy, of.graph);
-  CHECK(is_free(bed, of.block));
+  check_lives_as_long(bed, of.block, cuGraphDestroy, of.graph);
 }
 
 TEST_CASE("a capture into a graph that is destroyed keeps its memory to its own end",
@@ -316,7 +293,7 @@ TEST_CASE("of two captures at once, each keeps its own memory", "[graph_memory]"
   Address q = 0;
   CUgraph second = nullptr;
   begin_capture(bed, s, kRelaxed);
-  elsewhere(bed, [&] {
+  on_other_thread(bed, [&] {
     begin_capture(bed, t, kRelaxed);
     q = bed.malloc(kBytes);
     submit(bed, t, {.names = {q}});
@@ -325,27 +302,24 @@ TEST_CASE("of two captures at once, each keeps its own memory", "[graph_memory]"
   submit(bed, s, {.names = {p}});
   bed.free(p);
   CUgraph first = end_capture(bed, s);
-  elsewhere(bed, [&] {
+  on_other_thread(bed, [&] {
     bed.free(q);
     second = end_capture(bed, t);
   });
   destroy(bed, cuGraphDestroy, first);
   CHECK(is_free(bed, p));
   CHECK(capture(bed).block == p);
-  CHECK_FALSE(is_free(bed, q));
-  destroy(bed, cuGraphDestroy, second);
-  CHECK(is_free(bed, q));
+  check_lives_as_long(bed, q, cuGraphDestroy, second);
 }
 
 TEST_CASE("a process out of memory gets what is held though no captured call names it",
           "[graph_memory]") {
   for (const Work& work : {Work{}, Work{.reading = Reading::InPart}}) {
-    Loaded loaded({.device_memory = 64_MiB});
-    Bed& bed = loaded.bed;
+    Loaded bed({.device_memory = 64_MiB});
     const Address p = bed.malloc(32_MiB);
-    submit(bed, loaded.stream, work);
+    submit(bed, bed.captured, work);
     bed.free(p);
-    CUgraph graph = loaded.end();
+    CUgraph graph = bed.end();
     Address q = 0;
     const Status status = bed.allocator->allocate(bed.sim.context(), 32_MiB, &q);
     CHECK(status.ok() == (work.reading == Reading::Whole));
@@ -355,15 +329,12 @@ TEST_CASE("a process out of memory gets what is held though no captured call nam
 }
 
 TEST_CASE("a process out of memory does not get what a graph names", "[graph_memory]") {
-  Loaded loaded({.device_memory = 64_MiB});
-  Bed& bed = loaded.bed;
+  Loaded bed({.device_memory = 64_MiB});
   const Address p = bed.malloc(32_MiB);
-  submit(bed, loaded.stream, {.names = {p}});
+  submit(bed, bed.captured, {.names = {p}});
   bed.free(p);
-  CUgraph graph = loaded.end();
-  Address q = 0;
-  CHECK(bed.allocator->allocate(bed.sim.context(), 32_MiB, &q).code() ==
-        CUDA_ERROR_OUT_OF_MEMORY);
+  CUgraph graph = bed.end();
+  CHECK(bed.fails_for_memory(32_MiB));
   CHECK(std::string(last_error()).find("freed but held for CUDA graphs") != std::string::npos);
   destroy(bed, cuGraphDestroy, graph);
   CHECK(bed.malloc(32_MiB) != 0);

@@ -26,15 +26,9 @@ struct Green : Bed {
     here = stream();
   }
 
-  // Freed under a kernel that still runs, and handed out again.
   Address owed_block() {
     use(primary);
-    const Address p = malloc(kBytes);
-    launch(here, {.accesses = {{p, kBytes, true}}});
-    sim::hold(here);
-    free(p);
-    REQUIRE(malloc(kBytes) == p);
-    return p;
+    return Bed::owed_block(here, kBytes);
   }
 
   // As the hook of cuGreenCtxDestroy does it.
@@ -57,14 +51,12 @@ TEST_CASE("a kernel on a green stream comes after the former owner's", "[green]"
     const Address p = bed.owed_block();
     use(green);
     const CUstream stream = named ? bed.there : bed.legacy_there;
-    bed.launch(stream, {.accesses = {{p, kBytes, true}}});
-    const auto second = sim::last_op(stream);
+    const sim::OpId second = bed.launch(stream, {.accesses = {{p, kBytes, true}}});
     sim::run_all();
     CHECK_FALSE(sim::complete(second));
     CHECK(sim::count("cuStreamWaitEvent") == 1);
     use(primary);
-    sim::release(bed.here);
-    sim::run_all();
+    let_go(bed.here);
     CHECK(sim::complete(second));
   }
 }
@@ -86,8 +78,7 @@ TEST_CASE("memory had with a green context current is the primary's", "[green]")
   Green bed;
   use(green);
   const Address p = bed.malloc_in(green, kBytes);
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
+  const BlockInfo info = bed.info(p);
   CHECK(info.context == primary);
   // A free on a green stream waits for nothing on the host.
   bed.launch(bed.there, {.accesses = {{p, kBytes, true}}});
@@ -96,7 +87,7 @@ TEST_CASE("memory had with a green context current is the primary's", "[green]")
   CHECK(bed.malloc_on(bed.there, kBytes) == p);
   use(primary);
   bed.end();
-  CHECK(bed.allocator->find(p, &info) == Ownership::Live);
+  CHECK(bed.allocator->find(p, nullptr) == Ownership::Live);
 }
 
 TEST_CASE("a stream that has a green one's handle next pays for itself", "[green]") {
@@ -134,8 +125,7 @@ TEST_CASE("memory of a green stream's kernel is had again behind it, after its c
   use(primary);
   bed.free(p);
   bed.launch(bed.here, {.accesses = {{bed.malloc(kBytes), kBytes, true}}});
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
 }
 
 TEST_CASE("a green context's end does not wait for its primary context", "[green]") {

@@ -65,8 +65,7 @@ TEST_CASE("a guarded block faults once the work before its free is over", "[guar
   bed.free(bed.malloc(1_MiB));
   CHECK(sim::translate(p, 4_MiB).size() >= 1);  // the kernel may still use it
   sim::release(busy);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   look_twice(bed);
   CHECK(faults(bed, nullptr, p, 1));
 }
@@ -126,8 +125,7 @@ TEST_CASE("a submission beside the work before a free leaves the pages", "[guard
   CHECK(recorded() == once);  // asking is not recording
   CHECK(pending() == 1);
   sim::release(busy);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   for (int i = 0; i < 2; ++i) {  // the look around it, then its pages
     GuardedMemory(*bed.allocator).give_back_freed();
     sim::run_all();
@@ -168,8 +166,7 @@ TEST_CASE("where few blocks have guards few calls ask whether work is over", "[g
     for (int i = 0; i < 200; ++i)
       bed.free(bed.malloc(64_KiB));
     const std::uint64_t count = sim::count("cuEventQuery");
-    sim::release(busy);
-    sim::run_all();
+    let_go(busy);
     return count;
   };
   CHECK(questions(1) >= 200);
@@ -250,8 +247,7 @@ TEST_CASE("the statistics tell what guards hold and how long they take", "[guard
   sim::hold(busy);
   bed.launch(busy, {.accesses = {{p, 3_MiB, true}}});
   bed.free(p);
-  sim::release(busy);
-  sim::run_all();
+  let_go(busy);
   bed.free(bed.malloc(1000));  // copies what is around it
   CHECK(stats(3 * kPage, 0) > made);
   sim::run_all();
@@ -287,8 +283,7 @@ TEST_CASE("no other request gets a guarded block's memory", "[guards]") {
   }
   CHECK(bed.stats().num_guarded == 6);
   sim::release(busy);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
 }
 
 TEST_CASE("sizes and shares choose the blocks", "[guards]") {
@@ -352,8 +347,7 @@ TEST_CASE("on a nearly full device blocks go unguarded", "[guards]") {
     all.push_back(bed.malloc(4096));
   CHECK(bed.stats().num_guarded > 50);
   CHECK(bed.stats().num_unguarded > 25'000);
-  for (const Address p : all)
-    bed.free(p);
+  bed.free_all(all);
   CHECK(bed.stats().allocation[0].current == 0);
 }
 

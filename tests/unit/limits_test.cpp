@@ -43,7 +43,7 @@ TEST_CASE("a limit holds, whatever backs the memory", "[limits]") {
     Bed bed({}, with(256_MiB, backing));
     const Address a = bed.malloc(128_MiB);
     Address b = 0;
-    REQUIRE(bed.try_malloc(160_MiB, &b).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    REQUIRE(bed.fails_for_memory(160_MiB));
     REQUIRE(bed.reserved() <= 256_MiB);
     REQUIRE(std::strstr(last_error(), "limit 256 MiB") != nullptr);
     REQUIRE(bed.stats().num_ooms == 1);
@@ -68,11 +68,8 @@ TEST_CASE("a share of the device is a limit", "[limits]") {
 
 TEST_CASE("trim gives back about as much as was asked for", "[limits]") {
   Bed bed;
-  std::vector<Address> blocks;
-  for (int i = 0; i < 16; ++i)
-    blocks.push_back(bed.malloc(32_MiB));
-  for (const Address p : blocks)
-    bed.free(p);
+  const auto blocks = bed.blocks(16, 32_MiB);
+  bed.free_all(blocks);
   const auto before = bed.reserved();
   REQUIRE(bed.allocator->trim(0, 100_MiB).ok());
   const auto given = before - bed.reserved();
@@ -84,8 +81,7 @@ TEST_CASE("trim gives back about as much as was asked for", "[limits]") {
 
 TEST_CASE("the memory of one stream is trimmed alone", "[limits]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address a = bed.malloc_on(s, 64_MiB);
   const Address b = bed.malloc_on(t, 96_MiB);
   bed.free_on(s, a);
@@ -127,8 +123,7 @@ TEST_CASE("what is used again in time is not idle", "[limits]") {
 
 TEST_CASE("rung 1: what has passed meanwhile is found", "[limits]") {
   Bed bed({}, with(128_MiB));
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc(120_MiB);
   bed.launch(s, {.accesses = {{p, 120_MiB, true}}});
   bed.launch(t);
@@ -141,8 +136,7 @@ TEST_CASE("rung 1: what has passed meanwhile is found", "[limits]") {
 
 TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free", "[limits]") {
   Bed bed({}, with(4_GiB));
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc(1200_MiB);
   const Address q = bed.malloc(1200_MiB);
   bed.launch(s, {.accesses = {{p, 1200_MiB, true}}});
@@ -157,9 +151,7 @@ TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free"
 
 TEST_CASE("rung 3: just enough is given back", "[limits]") {
   Bed bed({.device_memory = 1_GiB});
-  std::vector<Address> blocks;
-  for (int i = 0; i < 14; ++i)
-    blocks.push_back(bed.malloc(64_MiB));
+  const auto blocks = bed.blocks(14, 64_MiB);
   const CUstream s = bed.stream();
   for (std::size_t i = 0; i < blocks.size(); i += 2)
     bed.free_on(s, blocks[i]);
@@ -177,7 +169,7 @@ TEST_CASE("the last rung: the program's own hooks, then an error that says why",
   REQUIRE(bed.try_malloc(100_MiB, &p).ok());
   REQUIRE(hook.calls == 1);
   Address q = 0;
-  REQUIRE(bed.try_malloc(100_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE(bed.fails_for_memory(100_MiB));
   REQUIRE(hook.calls == 2);
   REQUIRE(std::strstr(last_error(), "in use") != nullptr);
   REQUIRE(bed.allocator->limits().remove_oom_hook(Hook::call, &hook));

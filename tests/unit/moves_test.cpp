@@ -11,9 +11,7 @@ namespace {
 // Allocates pieces, frees every other one: free memory that no request for two pieces fits in.
 struct Scattered {
   explicit Scattered(Bed& bed, Bytes piece, int count) : bed(bed) {
-    std::vector<Address> all;
-    for (int i = 0; i < count; ++i)
-      all.push_back(bed.malloc(piece));
+    const auto all = bed.blocks(count, piece);
     for (int i = 0; i < count; ++i) {
       if (i % 2 == 0) {
         kept.push_back(all[static_cast<std::size_t>(i)]);
@@ -23,10 +21,7 @@ struct Scattered {
     }
   }
 
-  void free_gone() {
-    for (const Address p : gone)
-      bed.free(p);
-  }
+  void free_gone() { bed.free_all(gone); }
 
   Bed& bed;
   std::vector<Address> kept;
@@ -50,8 +45,7 @@ TEST_CASE("free pages are moved together before new ones are made", "[moves]") {
   REQUIRE(bed.stats().num_pages_moved == 7);  // to where one free piece lies already
   REQUIRE(sim::translate(p, 8 * kPiece).size() >= 8);
   bed.launch(nullptr, {.accesses = {{p, 8 * kPiece, true}}});
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
   bed.free(p);
 }
 
@@ -78,8 +72,7 @@ TEST_CASE("a moved page's old address is unmapped only when its last work is ove
   (void)bed.malloc(64_MiB);
   REQUIRE(sim::count("cuMemUnmap") == 0);
   bed.launch(s, {.accesses = {{p, 8 * kPiece, true}}});
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
   (void)bed.malloc(64_MiB);
   REQUIRE(sim::count("cuMemUnmap") > 0);
 }
@@ -88,8 +81,7 @@ TEST_CASE("a page in use on another stream is not moved to where it could be wri
           "[moves]") {
   Bed bed({.device_memory = kMemory});
   Scattered scattered(bed, kPiece, 16);
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   for (const Address p : scattered.gone)
     bed.launch(s, {.accesses = {{p, kPiece, true}}});
   bed.launch(t);
@@ -97,8 +89,7 @@ TEST_CASE("a page in use on another stream is not moved to where it could be wri
   const Address p = bed.malloc(8 * kPiece);
   bed.launch(t, {.accesses = {{p, 8 * kPiece, true}}});
   // Whatever memory it was given: the writers on s come first where they share a page.
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
 }
 
 TEST_CASE("a move that the driver refuses leaves the pages where they were", "[moves]") {

@@ -39,12 +39,9 @@ TEST_CASE("with one active stream a freed block is reused at once, without a wai
 
 TEST_CASE("one fence serves all frees between two submissions", "[ordering]") {
   Bed bed;
-  std::vector<Address> blocks;
-  for (int i = 0; i < 8; ++i)
-    blocks.push_back(bed.malloc(kBytes));
+  const auto blocks = bed.blocks(8, kBytes);
   bed.launch(bed.stream());
-  for (const Address p : blocks)
-    bed.free(p);
+  bed.free_all(blocks);
   REQUIRE(records() == 1);
 }
 
@@ -65,15 +62,13 @@ TEST_CASE("a free that lacks nothing but a fence gets it on the quick way", "[or
     REQUIRE(bed.malloc(bytes) == p);
     bed.launch(bed.stream(), {.accesses = {{p, bytes, true}}});
     REQUIRE(waits() == 1);
-    sim::run_all();
-    REQUIRE(sim::faults().empty());
+    REQUIRE(runs_without_faults());
   }
 }
 
 TEST_CASE("the first submission on another stream pays the debt, once", "[ordering]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc(kBytes);
   bed.launch(s, {.accesses = {{p, kBytes, true}}});
   bed.free(p);
@@ -94,11 +89,9 @@ TEST_CASE("the first submission on another stream pays the debt, once", "[orderi
 TEST_CASE("work on the second stream runs only after the first owner's", "[ordering]") {
   for (const bool context_events : {true, false}) {
     Bed bed({.context_events = context_events});
-    const CUstream s = bed.stream();
-    const CUstream t = bed.stream();
+    const auto [s, t] = bed.streams<2>();
     const Address p = bed.malloc(kBytes);
-    bed.launch(s, {.accesses = {{p, kBytes, true}}});
-    const auto first = sim::last_op(s);
+    const sim::OpId first = bed.launch(s, {.accesses = {{p, kBytes, true}}});
     sim::hold(s);
     bed.free(p);
     REQUIRE(bed.malloc(kBytes) == p);
@@ -110,8 +103,7 @@ TEST_CASE("work on the second stream runs only after the first owner's", "[order
 
 TEST_CASE("without a hand-out there is no debt", "[ordering]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc(kBytes);
   bed.launch(s);
   bed.free(p);
@@ -121,8 +113,7 @@ TEST_CASE("without a hand-out there is no debt", "[ordering]") {
 
 TEST_CASE("a stream is alone again when the other streams fall idle", "[ordering]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   bed.launch(t);
   bed.launch(t);
   Address p = bed.malloc(kBytes);
@@ -147,8 +138,7 @@ TEST_CASE("a stream is alone again when the other streams fall idle", "[ordering
 TEST_CASE("with several streams a passed block is preferred, then new memory, then debt",
           "[ordering]") {
   Bed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Bytes big = 64_MiB;  // above the floor below which new memory is always taken
   const Address p = bed.malloc(big);
   bed.launch(s);
@@ -168,12 +158,10 @@ TEST_CASE("with several streams a passed block is preferred, then new memory, th
 
 TEST_CASE("a free waits for a copy to the host, and only for that", "[ordering]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   std::vector<char> host(4096);
   const Address p = bed.malloc(kBytes);
-  bed.launch(t);
-  const auto other = sim::last_op(t);
+  const sim::OpId other = bed.launch(t);
   bed.copy_to_host(s, host.data(), p, host.size());
   const auto copy = sim::last_op(s);
   bed.free(p);
@@ -202,8 +190,7 @@ TEST_CASE("results that no free asks for get no event, and the next free waits f
   REQUIRE(events(3) == 3);
   REQUIRE(events(100) == 0);
   const auto copy = sim::last_op(s);
-  bed.launch(t);
-  const auto other = sim::last_op(t);
+  const sim::OpId other = bed.launch(t);
   bed.free(q);
   REQUIRE(sim::complete(copy));
   REQUIRE(sim::complete(other));
@@ -243,8 +230,7 @@ TEST_CASE("single_stream:off pays at the allocation", "[ordering]") {
 TEST_CASE("memory freed on a stream is that stream's at once and another's behind an event",
           "[ordering]") {
   Bed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Bytes big = 64_MiB;
   bed.launch(t);
   const Address p = bed.malloc_on(s, big);
@@ -261,8 +247,7 @@ TEST_CASE("memory freed on a stream is that stream's at once and another's behin
 TEST_CASE("a recorded stream keeps the block from its own stream until it has passed",
           "[ordering]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc_on(s, kBytes);
   bed.launch(t, {.accesses = {{p, kBytes, false}}});
   REQUIRE(bed.allocator->record_stream(p, t, NullStream::Legacy).ok());
@@ -279,8 +264,7 @@ TEST_CASE("a free waits for another context's work on the same device, as bare d
   const CUcontext second = make_context();
   bed.malloc_in(second, kBytes);
   const CUstream s = bed.stream();
-  bed.launch(s, {.accesses = {{p, kBytes, false}}});
-  const auto op = sim::last_op(s);
+  const sim::OpId op = bed.launch(s, {.accesses = {{p, kBytes, false}}});
   bed.free(p);
   REQUIRE(sim::complete(op));
 }
@@ -293,12 +277,10 @@ TEST_CASE("a context does not end before work of another that came before a free
   const CUcontext second = make_context();
   bed.malloc_in(second, kBytes);
   use(bed.sim.context());
-  bed.launch(s);
-  const auto before_free = sim::last_op(s);
+  const sim::OpId before_free = bed.launch(s);
   bed.free(p);
   REQUIRE_FALSE(sim::complete(before_free));
-  bed.launch(s);
-  const auto after_free = sim::last_op(s);
+  const sim::OpId after_free = bed.launch(s);
   bed.allocator->context_destroyed(second);
   REQUIRE(sim::complete(before_free));
   REQUIRE_FALSE(sim::complete(after_free));
@@ -309,8 +291,7 @@ TEST_CASE("a context does not end before its own work, which others would miss",
   (void)bed.malloc(kBytes);
   const CUcontext second = make_context();
   bed.malloc_in(second, kBytes);
-  bed.launch(nullptr);
-  const auto its = sim::last_op(nullptr);
+  const sim::OpId its = bed.launch(nullptr);
   REQUIRE_FALSE(sim::complete(its));
   bed.allocator->context_destroyed(second);
   CHECK(sim::complete(its));
@@ -324,8 +305,7 @@ TEST_CASE("a free without a fence hides no later one from a context's end", "[or
   const CUcontext second = make_context();
   bed.malloc_in(second, kBytes);
   use(bed.sim.context());
-  bed.launch(s);
-  const auto before_first = sim::last_op(s);
+  const sim::OpId before_first = bed.launch(s);
   sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_OUT_OF_MEMORY, true);
   bed.free(first);
   sim::clear_failures();
@@ -334,11 +314,9 @@ TEST_CASE("a free without a fence hides no later one from a context's end", "[or
     CHECK(sim::complete(before_first));
   }
   SECTION("and neither is missed") {
-    bed.launch(s);
-    const auto before_later = sim::last_op(s);
+    const sim::OpId before_later = bed.launch(s);
     bed.free(later);
-    bed.launch(s);
-    const auto after = sim::last_op(s);
+    const sim::OpId after = bed.launch(s);
     REQUIRE_FALSE(sim::complete(before_later));
     bed.allocator->context_destroyed(second);
     CHECK(sim::complete(before_later));
@@ -363,8 +341,7 @@ TEST_CASE("a free that the driver refuses frees nothing", "[ordering]") {
 TEST_CASE("work that the host could see on the legacy stream is no barrier for others",
           "[ordering]") {
   Bed bed;
-  const CUstream s = bed.stream(CU_STREAM_DEFAULT);
-  const CUstream t = bed.stream(CU_STREAM_DEFAULT);
+  const auto [s, t] = bed.streams<2>(CU_STREAM_DEFAULT);
   Submission submission(
       *bed.allocator, CU_STREAM_LEGACY, NullStream::Legacy, SubmissionKind::Visible);
   REQUIRE(sim::launch(CU_STREAM_LEGACY, {}) == CUDA_SUCCESS);
@@ -414,8 +391,7 @@ TEST_CASE("the state of a destroyed stream is used again, but not before its wor
   Address p = bed.malloc(kBytes);
   for (int i = 0; i < 50; ++i) {
     const CUstream s = bed.stream();
-    bed.launch(s, {.accesses = {{p, kBytes, true}}});
-    const auto op = sim::last_op(s);
+    const sim::OpId op = bed.launch(s, {.accesses = {{p, kBytes, true}}});
     bed.end_stream(s);
     bed.free(p);
     const Address q = bed.malloc(kBytes);

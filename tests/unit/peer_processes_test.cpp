@@ -53,8 +53,7 @@ TEST_CASE("once an engine works unseen a free waits for the device", "[peer_proc
     const CUstream stream = bed.stream();
     for (const Bytes bytes : {Bytes{4096}, Bytes{64_MiB}}) {
       const Address p = bed.malloc(bytes);
-      bed.launch(stream);
-      const sim::OpId unrelated = sim::last_op(stream);
+      const sim::OpId unrelated = bed.launch(stream);
       bed.free(p);
       CHECK(sim::complete(unrelated));
     }
@@ -159,13 +158,10 @@ TEST_CASE("neighbours are asked once all else has failed", "[peer_processes]") {
   CHECK(asked_bytes == 200_MiB);
   bed.allocator->empty_all_caches();
   (void)driver_memory(100_MiB);
-  Address out = 0;
-  CHECK(bed.allocator->allocate(bed.sim.context(), 200_MiB, &out).code() ==
-        CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.fails_for_memory(200_MiB));
   CHECK(asked == 2);
   bed.allocator->limits().budget(0).set_limit(10_MiB);  // they cannot help with that
-  CHECK(bed.allocator->allocate(bed.sim.context(), 20_MiB, &out).code() ==
-        CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.fails_for_memory(20_MiB));
   CHECK(asked == 2);
 }
 

@@ -38,14 +38,9 @@ struct Peers : Bed {
     launch(here, kernel);
   }
 
-  // Freed under a kernel that still runs, and handed out again.
   Address owed_block() {
-    const Address p = alloc_there();
-    launch_there({.accesses = {{p, kBytes, true}}});
-    sim::hold(there);
-    free(p);
-    REQUIRE(alloc_there() == p);
-    return p;
+    use(theirs);
+    return Bed::owed_block(there, kBytes, theirs);
   }
 
   CUcontext theirs = nullptr;
@@ -70,8 +65,7 @@ TEST_CASE("a peer's kernel comes after the former owner's, whenever access was e
     sim::run_all();
     CHECK_FALSE(sim::complete(second));
     use(bed.theirs);
-    sim::release(bed.there);
-    sim::run_all();
+    let_go(bed.there);
     CHECK(sim::complete(second));
     CHECK(sim::faults().empty());
   }
@@ -100,8 +94,7 @@ TEST_CASE("with peers no more memory is held than without", "[peers]") {
     }
     CHECK(bed.allocator->stats(1).reserved_bytes[0].peak <=
           static_cast<std::int64_t>(3 * kBytes));
-    sim::run_all();
-    CHECK(sim::faults().empty());
+    CHECK(runs_without_faults());
   }
 }
 
@@ -117,8 +110,7 @@ TEST_CASE("pages stay with those who may still need them when a peer's access en
   use(third);
   const CUstream stream = bed.stream();
   bed.launch(stream, {.accesses = {{p, kBytes, true}}});
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
 }
 
 TEST_CASE("a free waits for another context's copy of the block and for no other", "[peers]") {
@@ -127,10 +119,8 @@ TEST_CASE("a free waits for another context's copy of the block and for no other
     const CUstream s = bed.stream();
     const Address a = bed.malloc(bytes);
     const CUcontext other = make_context(1);
-    Address b = 0;
-    Address c = 0;
-    REQUIRE(bed.allocator->allocate(other, bytes, &b).ok());
-    REQUIRE(bed.allocator->allocate(other, bytes, &c).ok());
+    const Address b = bed.malloc_in(other, bytes);
+    const Address c = bed.malloc_in(other, bytes);
     use(bed.sim.context());
     const auto copy = [&] {
       Submission submission(

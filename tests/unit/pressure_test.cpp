@@ -60,7 +60,7 @@ TEST_CASE("under pressure a stream's own wait for a later kernel is given up", "
   Address q = 0;
   for (const bool first : {true, false}) {
     const Nanoseconds before = sim::now();
-    CHECK(bed.try_malloc(300_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK(bed.fails_for_memory(300_MiB));
     const Nanoseconds took = sim::now() - before;
     // Nothing has ended since: the next does not wait once more.
     CHECK((first ? took >= 10 * kSecond && took < 12 * kSecond : took < kSecond));
@@ -97,7 +97,7 @@ TEST_CASE("plain memory is not given back while a kernel runs that needs a later
   const CUstream t = begin_pair(bed);
   const auto frees = sim::count("cuMemFree_v2");
   Address q = 0;
-  CHECK(bed.try_malloc(400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.fails_for_memory(400_MiB));
   CHECK(sim::count("cuMemFree_v2") == frees);
   // What fits into what is cached needs none of that.
   const Address r = bed.malloc(300_MiB);
@@ -108,11 +108,8 @@ TEST_CASE("plain memory is not given back while a kernel runs that needs a later
 
 TEST_CASE("plain memory is given back when the device has got through its work", "[pressure]") {
   Bed bed({.device_memory = 512_MiB, .advance = sim::Advance::Timed}, plain());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  std::vector<Address> blocks;
-  for (int i = 0; i < 5; ++i)
-    blocks.push_back(bed.malloc(4_MiB));
+  const auto [s, t] = bed.streams<2>();
+  const auto blocks = bed.blocks(5, 4_MiB);
   bed.free(bed.malloc(300_MiB));
   // Longer than its patience in all, shorter from one free to the next. The last of them is
   // younger than any free.
@@ -136,7 +133,7 @@ TEST_CASE("other contexts of the device are asked before plain memory is given b
   const CUstream t = begin_pair(bed);
   use(bed.sim.context());
   Address q = 0;
-  CHECK(bed.try_malloc(400_MiB, &q).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.fails_for_memory(400_MiB));
   use(second);
   end_pair(bed, t);
   use(bed.sim.context());
@@ -164,8 +161,7 @@ TEST_CASE("a free on another context's stream waits for nothing", "[pressure]") 
       const CUstream there = bed.stream();
       if (device != 0) bed.enable_peer(second, bed.sim.context());
       bed.launch(there, {.needs_flag = kFlag});
-      bed.launch(there, {.accesses = {{p, bytes, true}}});
-      const auto last = sim::last_op(there);
+      const sim::OpId last = bed.launch(there, {.accesses = {{p, bytes, true}}});
       bed.free_on(there, p);
       CHECK_FALSE(sim::complete(last));
       CHECK_FALSE(sim::hung());

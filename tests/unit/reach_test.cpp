@@ -76,8 +76,7 @@ TEST_CASE("what was owed before a kernel that reaches host memory, its launch pa
   const CUstream b = bed.stream();
   bed.launch(b, {.accesses = {{owed.p, kLarge, true}}}, SubmissionKind::ReachesHost);
   CHECK(sim::count("cuStreamWaitEvent") == 1);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
 }
 
 TEST_CASE("with one stream its order is enough beside a kernel that reaches host memory",
@@ -108,8 +107,7 @@ TEST_CASE("a captured kernel that reaches host memory makes launches of graphs d
     begin_capture(bed, b, CU_STREAM_CAPTURE_MODE_RELAXED);
     bed.launch(b, {}, view);
     const CUgraph graph = end_capture(bed, b);
-    CUgraphExec exec = nullptr;
-    REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+    CUgraphExec exec = instantiate(bed, graph);
     const Owed owed(bed, kLarge);
     bed.launch_graph(b, exec);
     // A copy to the host, or a host function, is handed no memory.

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <thread>
 
 using namespace custash;
 
@@ -20,12 +19,10 @@ constexpr Bytes kBytes = 64_MiB;
 // Whether a kernel on `stream` that writes there ends while `busy` is held.
 bool runs_beside(Bed& bed, CUstream stream, CUstream busy, Address p, Bytes bytes) {
   sim::hold(busy);
-  bed.launch(stream, {.accesses = {{p, bytes, true}}});
-  const auto op = sim::last_op(stream);
+  const sim::OpId op = bed.launch(stream, {.accesses = {{p, bytes, true}}});
   sim::run_all();
   const bool ended = sim::complete(op);
-  sim::release(busy);
-  sim::run_all();
+  let_go(busy);
   return ended;
 }
 
@@ -74,8 +71,7 @@ TEST_CASE("a block of a capture is nobody's while a graph may use it", "[rules_m
   of.destroy();
   // Only launches that are under way keep it from its next owner.
   CHECK(bed.malloc(kBytes) != of.block);
-  sim::release(of.stream);
-  sim::run_all();
+  let_go(of.stream);
   bed.allocator->empty_all_caches();
   CHECK(bed.stats().active_bytes[0].current == bed.stats().allocated_bytes[0].current);
 }
@@ -93,8 +89,7 @@ TEST_CASE("a graph has no memory that its stream's work still uses", "[rules_mem
     CHECK(bed.malloc_on(s, bytes) != p);
     (void)end_capture(bed, s);
     CHECK(bed.malloc_on(s, bytes) == p);
-    sim::release(s);
-    sim::run_all();
+    let_go(s);
   }
 }
 
@@ -121,8 +116,7 @@ TEST_CASE("a slab's page waits for what its blocks waited for", "[rules_memory]"
     first.push_back(bed.malloc(kSmall));
   for (const Address p : first)
     bed.launch(s, {.accesses = {{p, kSmall, true}}});
-  for (const Address p : first)
-    bed.free(p);
+  bed.free_all(first);
   // Of the two one page is given up, and cut for another class.
   const Address q = bed.malloc(kSmall / 2);
   const auto its_page = [&](Address p) { return p / kPageBytes == q / kPageBytes; };
@@ -134,11 +128,8 @@ TEST_CASE("moved pages are not written before their last owner's kernel has ende
           "[rules_memory]") {
   Bed bed({.device_memory = 128_GiB});  // so much that handles are of 32 MiB
   constexpr Bytes kPiece = 32_MiB;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  std::vector<Address> all;
-  for (int i = 0; i < 16; ++i)
-    all.push_back(bed.malloc(kPiece));
+  const auto [s, t] = bed.streams<2>();
+  const auto all = bed.blocks(16, kPiece);
   bed.free(all.back());  // to where pages are moved
   for (std::size_t i = 1; i < 15; i += 2)
     bed.launch(s, {.accesses = {{all[i], kPiece, true}}});
@@ -166,8 +157,7 @@ TEST_CASE("pages made while a peer comes are the peer's, too", "[rules_memory]")
     if (entries_left.exchange(0) > 0) break;  // no call is left to come before
     use(second);
     bed.launch(there, {.accesses = {{p, kBytes, true}}});
-    sim::run_all();
-    CHECK(sim::faults().empty());
+    CHECK(runs_without_faults());
     use(bed.sim.context());
   }
 }
@@ -189,8 +179,7 @@ TEST_CASE("a peer that pays for nothing finds nothing owed", "[rules_memory]") {
       return bed.malloc_in(last, bytes);
     };
     const Address p = allocate();
-    bed.launch(there, {.accesses = {{p, bytes, true}}});
-    const auto late = sim::last_op(there);
+    const sim::OpId late = bed.launch(there, {.accesses = {{p, bytes, true}}});
     bed.free(p);
     const bool again = allocate() == p;
     CHECK((!again || sim::complete(late)));
@@ -199,8 +188,7 @@ TEST_CASE("a peer that pays for nothing finds nothing owed", "[rules_memory]") {
 
 TEST_CASE("a block that another process has closed waits for work here", "[rules_memory]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc(kBytes);
   const ExportedBlock block = pin(bed, p);
   bed.launch(s, {.accesses = {{p, kBytes, true}}});
@@ -214,8 +202,7 @@ TEST_CASE("a block that another process has closed waits for work here", "[rules
 TEST_CASE("what one stream has freed is not taken by another's hit", "[rules_memory]") {
   Bed bed({.device_memory = 64_GiB}, {.backing = Backing::Vmm, .slabs_after = 0});
   constexpr Bytes kSmall = 1000;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   bed.allocator->limits().budget(0).set_limit(
       512_MiB);  // nearly full: all streams share one pool, for good
   bed.malloc(kBytes);
@@ -250,14 +237,12 @@ TEST_CASE("a request waits for memory that was freed in a stream's order", "[rul
 TEST_CASE("freed neighbours of two streams are neither stream's", "[rules_memory]") {
   Bed bed({.device_memory = 512_MiB});  // nearly full: all streams share one pool
   constexpr Bytes kSmall = 256_KiB;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc_on(s, kSmall);
   const Address q = bed.malloc_on(t, kSmall);
   REQUIRE(q == p + kSmall);
   bed.launch(s, {.accesses = {{p, kSmall, true}}});
-  bed.launch(t, {.accesses = {{q, kSmall, true}}});
-  const auto last = sim::last_op(t);
+  const sim::OpId last = bed.launch(t, {.accesses = {{q, kSmall, true}}});
   bed.free_on(s, p);
   bed.free_on(t, q);
   // Either it has other memory or it was made to wait.
@@ -289,14 +274,10 @@ TEST_CASE("what an ended thread left for others is not that of the next stream w
   constexpr Bytes kSmall = 1000;
   constexpr auto kOwn = NullStream::PerThread;
   std::vector<Address> blocks(17);  // one more than a thread keeps
-  std::thread([&] {
-    cuCtxSetCurrent(bed.sim.context());
+  on_other_thread(bed, [&] {
     for (Address& p : blocks)
       (void)bed.allocator->allocate_on(bed.sim.context(), nullptr, kOwn, kSmall, &p);
-    {
-      Submission submission(*bed.allocator, nullptr, kOwn, SubmissionKind::Hidden);
-      submission.done(sim::launch_ptsz(nullptr, {}));
-    }
+    bed.launch_per_thread();
     for (int i = 0; i < 3; ++i) {  // its own work is over, and known to be
       bed.allocator->empty_all_caches();
       sim::run_all();
@@ -309,7 +290,7 @@ TEST_CASE("what an ended thread left for others is not that of the next stream w
       Address again = 0;
       (void)bed.allocator->allocate_on(bed.sim.context(), nullptr, kOwn, kSmall, &again);
     }
-  }).join();
+  });
   const CUstream t = bed.stream();
   for (int i = 0; i < 40; ++i) {
     const Address q = bed.malloc_on(t, kSmall);
@@ -349,9 +330,7 @@ TEST_CASE("a page is not given back while it is mapped at an old address", "[rul
   Bed bed({.device_memory = 128_GiB});
   constexpr Bytes kPiece = 32_MiB;
   const CUstream s = bed.stream();
-  std::vector<Address> all;
-  for (int i = 0; i < 16; ++i)
-    all.push_back(bed.malloc(kPiece));
+  const auto all = bed.blocks(16, kPiece);
   for (std::size_t i = 1; i < all.size(); i += 2)
     bed.launch(s, {.accesses = {{all[i], kPiece, true}}});
   for (std::size_t i = 1; i < all.size(); i += 2)

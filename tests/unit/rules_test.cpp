@@ -5,8 +5,6 @@
 #include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
 
-#include <thread>
-
 using namespace custash;
 
 namespace {
@@ -14,28 +12,16 @@ namespace {
 constexpr Bytes kBytes = 64_MiB;  // more than is taken anew in place of a debt
 
 CUevent record(CUstream stream) {
-  CUevent event = nullptr;
-  REQUIRE(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+  const CUevent event = sim::make_event();
   REQUIRE(cuEventRecord(event, stream) == CUDA_SUCCESS);
   return event;
-}
-
-// Freed under a kernel on `stream` that does not end before it is released; and had again.
-Address owed_block(Bed& bed, CUstream stream) {
-  const Address p = bed.malloc(kBytes);
-  bed.launch(stream, {.accesses = {{p, kBytes, true}}});
-  sim::hold(stream);
-  bed.free(p);
-  REQUIRE(bed.malloc(kBytes) == p);
-  return p;
 }
 
 }  // namespace
 
 TEST_CASE("a stream with a call under way is no idle one", "[rules]") {
   Bed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc(kBytes);
   const Address q = bed.malloc(kBytes);
   bed.launch(t);
@@ -56,9 +42,7 @@ TEST_CASE("a stream with a call under way is no idle one", "[rules]") {
 
 TEST_CASE("what a stream has waited for since a free on it counts at the next", "[rules]") {
   Bed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  const CUstream u = bed.stream();
+  const auto [s, t, u] = bed.streams<3>();
   const Address p = bed.malloc_on(t, kBytes);
   const Address q = bed.malloc_on(t, kBytes);
   bed.launch(t);
@@ -77,11 +61,9 @@ TEST_CASE("what a stream has waited for since a free on it counts at the next", 
 
 TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[rules]") {
   Bed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc(kBytes);
-  bed.launch(s, {.accesses = {{p, kBytes, true}}});
-  const auto late = sim::last_op(s);
+  const sim::OpId late = bed.launch(s, {.accesses = {{p, kBytes, true}}});
   bed.free(p);
   REQUIRE(bed.malloc(kBytes) == p);
   sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
@@ -92,12 +74,10 @@ TEST_CASE("a stream that the driver lets wait for nothing is waited for", "[rule
 TEST_CASE("memory of another stream whose event is refused is waited for", "[rules]") {
   for (const bool here_too : {false, true}) {
     Bed bed({}, Bed::without_run_ahead());
-    const CUstream s = bed.stream();
-    const CUstream t = bed.stream();
+    const auto [s, t] = bed.streams<2>();
     bed.launch(t);
     const Address p = bed.malloc_on(s, kBytes);
-    bed.launch(s, {.accesses = {{p, kBytes, true}}});
-    const auto late = sim::last_op(s);
+    const sim::OpId late = bed.launch(s, {.accesses = {{p, kBytes, true}}});
     bed.free_on(s, p);
     sim::fail_symbol("cuStreamWaitEvent", 1, CUDA_ERROR_UNKNOWN);
     if (here_too) sim::fail_symbol("cuEventSynchronize", 1, CUDA_ERROR_UNKNOWN);
@@ -132,8 +112,7 @@ TEST_CASE("where no fence can be had the device is waited for", "[rules]") {
   const CUcontext second = make_context(0);
   const CUstream there = bed.stream();
   bed.malloc_in(second, kBytes);
-  bed.launch(there);
-  const auto late = sim::last_op(there);
+  const sim::OpId late = bed.launch(there);
   use(bed.sim.context());
   sim::fail_symbol("cuCtxRecordEvent", 1, CUDA_ERROR_UNKNOWN, true);
   bed.free(p);
@@ -162,14 +141,11 @@ TEST_CASE("memory freed on another context's stream is quiet before it is had ag
 
 TEST_CASE("a stream made where another ended has paid nothing", "[rules]") {
   Bed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  const CUstream c = bed.stream();
-  const CUstream u = bed.stream();
+  const auto [s, t, c, u] = bed.streams<4>();
   const Address q = bed.malloc(kBytes / 2);
   bed.launch(u);
   bed.free(q);  // under a fence that passes before the one that is owed
-  const Address p = owed_block(bed, s);
+  const Address p = bed.owed_block(s, kBytes);
   // Drawn into a capture it submits nothing, but has waited for what is owed.
   begin_capture(bed, c, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   const CUevent fork = record(c);
@@ -182,28 +158,19 @@ TEST_CASE("a stream made where another ended has paid nothing", "[rules]") {
   bed.allocator->empty_all_caches();  // asks what has passed
   bed.end_stream(t);
   const CUstream next = bed.stream();
-  bed.launch(next, {.accesses = {{p, kBytes, true}}});
-  const auto second = sim::last_op(next);
+  const sim::OpId second = bed.launch(next, {.accesses = {{p, kBytes, true}}});
   sim::run_all();
   CHECK_FALSE(sim::complete(second));
-  sim::release(s);
-  sim::run_all();
+  let_go(s);
 }
 
 TEST_CASE("each thread's own stream pays for itself", "[rules]") {
   Bed bed;
-  const Address p = owed_block(bed, bed.stream());
-  const auto launch = [&] {
-    Submission submission(
-        *bed.allocator, nullptr, NullStream::PerThread, SubmissionKind::Hidden);
-    submission.done(sim::launch_ptsz(nullptr, {.accesses = {{p, kBytes, false}}}));
-  };
+  const Address p = bed.owed_block(bed.stream(), kBytes);
+  const auto launch = [&] { bed.launch_per_thread({.accesses = {{p, kBytes, false}}}); };
   launch();
   CHECK(sim::count("cuStreamWaitEvent") == 1);
-  std::thread([&] {
-    cuCtxSetCurrent(bed.sim.context());
-    launch();
-  }).join();
+  on_other_thread(bed, launch);
   CHECK(sim::count("cuStreamWaitEvent") == 2);
 }
 
@@ -211,7 +178,7 @@ TEST_CASE("a launch that may begin early is told to wait while memory is owed", 
   Bed bed;
   const CUstream s = bed.stream();
   CHECK(Submission::order_wanted(*bed.allocator, s, NullStream::Legacy).none());
-  (void)owed_block(bed, s);
+  (void)bed.owed_block(s, kBytes);
   const auto owed = Submission::order_wanted(*bed.allocator, s, NullStream::Legacy);
   CHECK(!owed.none());
   Submission::order_given(*bed.allocator, s, NullStream::Legacy, owed);
@@ -260,12 +227,7 @@ TEST_CASE("what ran before a capture is over for frees elsewhere, whoever's stre
   const CUcontext second = make_context(0);
   const Address p = bed.malloc_in(second, kBytes);
   use(bed.sim.context());
-  std::thread([&] {
-    cuCtxSetCurrent(bed.sim.context());
-    Submission submission(
-        *bed.allocator, nullptr, NullStream::PerThread, SubmissionKind::Hidden);
-    submission.done(sim::launch_ptsz(nullptr, {}));
-  }).join();
+  on_other_thread(bed, [&] { bed.launch_per_thread(); });
   begin_capture(bed, c, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   use(second);
   bed.free(p);

@@ -2,8 +2,6 @@
 // Threads that come and go leave nothing behind.
 #include "tests/unit/bed.hpp"
 
-#include <thread>
-
 #include <malloc.h>
 
 using namespace custash;
@@ -13,17 +11,14 @@ namespace {
 // Uses its own stream for memory and work, as a program built for per-thread default streams
 // does.
 void live_and_end(Bed& bed) {
-  std::thread([&] {
-    use(bed.sim.context());
+  on_other_thread(bed, [&] {
     Address p = 0;
     REQUIRE(
         bed.allocator->allocate_on(bed.sim.context(), nullptr, NullStream::PerThread, 4096, &p)
             .ok());
-    Submission submission(
-        *bed.allocator, nullptr, NullStream::PerThread, SubmissionKind::Hidden);
-    submission.done(sim::launch_ptsz(nullptr, {}));
+    bed.launch_per_thread();
     REQUIRE(bed.allocator->free_on(p, nullptr, NullStream::PerThread)->ok());
-  }).join();
+  });
   sim::run_all();
 }
 

@@ -43,10 +43,8 @@ void churn(Bed& bed, Bytes most, Check check) {
     check(live.back(), bytes);
     if (i % 7 == 0) sim::run_all();
   }
-  for (const Address each : live)
-    bed.free(each);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  bed.free_all(live);
+  CHECK(runs_without_faults());
 }
 
 bool asked_of(bool answer) {
@@ -91,11 +89,8 @@ TEST_CASE("blocks that were made before are handed out no more", "[whole_blocks]
 
 TEST_CASE("memory in pieces is better than none where blocks must be whole", "[whole_blocks]") {
   Bed bed({.device_memory = 256_MiB}, whole());
-  std::vector<Address> blocks;
-  for (int i = 0; i < 4; ++i)
-    blocks.push_back(bed.malloc(60_MiB));
-  for (const Address each : blocks)
-    bed.free(each);
+  const auto blocks = bed.blocks(4, 60_MiB);
+  bed.free_all(blocks);
   std::vector<Address> parts;  // two in each of the four allocations
   for (int i = 0; i < 8; ++i)
     parts.push_back(bed.malloc(29_MiB));

@@ -4,11 +4,14 @@
 
 #include "pinned/host_cache.hpp"
 #include "tests/unit/bed.hpp"
-#include "tests/unit/sim/calls.hpp"
 
 #include <vector>
 
 namespace custash {
+
+inline Address at(const void* buffer) {
+  return reinterpret_cast<Address>(buffer);
+}
 
 struct PinnedBed : Bed {
   explicit PinnedBed(const sim::Options& options = {}, const Config& config = vmm())

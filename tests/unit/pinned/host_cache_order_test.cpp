@@ -11,17 +11,11 @@ constexpr Bytes kBytes = 3_MiB;
 // Write-combined memory is the driver's: here, nothing touches it, whatever its size.
 constexpr unsigned kUntouched = CU_MEMHOSTALLOC_WRITECOMBINED;
 
-// A device buffer of the current context, by the driver's own call.
-Address device_block(Bytes bytes) {
-  return sim::make_block(bytes);
-}
-
 // The stream is held: the buffer is handed out once it is released, and not before.
 void check_comes_behind(PinnedBed& bed, CUstream held, const void* buffer, unsigned flags = 0) {
   sim::run_all();
   CHECK(bed.host(kBytes, flags) != buffer);
-  sim::release(held);
-  sim::run_all();
+  let_go(held);
   CHECK(bed.host(kBytes, flags) == buffer);
 }
 
@@ -32,7 +26,7 @@ TEST_CASE("a buffer is not handed out before the copy from it has run", "[host_c
     for (const bool context_events : {true, false}) {
       PinnedBed bed({.context_events = context_events});
       const CUstream s = bed.stream();
-      const Address to = device_block(bytes);
+      const Address to = sim::make_block(bytes);
       void* buffer = bed.host(bytes);
       const auto copy = bed.copy_from(buffer, s, to, bytes);
       bed.free_host(buffer);
@@ -69,7 +63,7 @@ TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
       streams.push_back(bed.stream());
       const bool uses = static_cast<int>(streams.size()) - 1 == user;
       if (uses) {
-        bed.copy_from(buffer, streams.back(), device_block(kBytes), kBytes);
+        bed.copy_from(buffer, streams.back(), sim::make_block(kBytes), kBytes);
       } else {
         bed.launch(streams.back());
       }
@@ -91,12 +85,11 @@ TEST_CASE("the copy of any stream, context and device keeps a portable buffer",
 TEST_CASE("a free makes no call that waits, with any amount of work in flight",
           "[host_cache_order]") {
   PinnedBed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   sim::hold(t);
   for (int i = 0; i < 20; ++i) {
     void* buffer = bed.host(kBytes);
-    bed.copy_from(buffer, i % 2 == 0 ? s : t, device_block(kBytes), kBytes);
+    bed.copy_from(buffer, i % 2 == 0 ? s : t, sim::make_block(kBytes), kBytes);
     sim::clear_log();
     bed.free_host(buffer);
     for (const char* waiting : {"cuEventSynchronize",
@@ -114,14 +107,12 @@ TEST_CASE("a free makes no call that waits, with any amount of work in flight",
 TEST_CASE("a free waits for what option free: says", "[host_cache_order]") {
   for (const FreeMode mode : {FreeMode::Auto, FreeMode::Never, FreeMode::Strict}) {
     PinnedBed bed({}, {.backing = Backing::Vmm, .free_mode = mode});
-    const CUstream s = bed.stream();
-    const CUstream t = bed.stream();
+    const auto [s, t] = bed.streams<2>();
     void* target = bed.host(kBytes);
     void* other = bed.host(kBytes);
     bed.copy_to_host(s, target, bed.malloc(kBytes), kBytes);
     const auto visible = sim::last_op(s);
-    bed.launch(t);
-    const auto hidden = sim::last_op(t);
+    const sim::OpId hidden = bed.launch(t);
     bed.free_host(other);  // whichever buffer is freed
     CHECK(sim::complete(visible) == (mode != FreeMode::Never));
     CHECK(sim::complete(hidden) == (mode == FreeMode::Strict));
@@ -145,7 +136,7 @@ TEST_CASE(
   constexpr Bytes kLarge = 64_MiB;
   std::vector<sim::OpId> copies;
   std::vector<void*> buffers;
-  const Address to = device_block(kLarge);
+  const Address to = sim::make_block(kLarge);
   for (int i = 0; i < 4; ++i) {  // 256 MiB may be in flight
     buffers.push_back(bed.host(kLarge, kUntouched));
     copies.push_back(bed.copy_from(buffers.back(), s, to, kLarge));
@@ -169,7 +160,7 @@ TEST_CASE("a stream that is always busy needs no more buffers than it lags behin
   PinnedBed bed;
   const CUstream s = bed.stream();
   std::vector<sim::OpId> copies;
-  const Address to = device_block(kBytes);
+  const Address to = sim::make_block(kBytes);
   for (std::size_t i = 0; i < 50; ++i) {
     void* buffer = bed.host(kBytes, kUntouched);
     copies.push_back(bed.copy_from(buffer, s, to, kBytes));
@@ -189,7 +180,7 @@ TEST_CASE("more may be in flight where more is in use", "[host_cache_order]") {
   bed.host(kLarge, kUntouched);
   for (int i = 0; i < 8; ++i) {
     void* buffer = bed.host(kLarge, kUntouched);
-    bed.copy_from(buffer, s, device_block(kLarge), kLarge);
+    bed.copy_from(buffer, s, sim::make_block(kLarge), kLarge);
     bed.free_host(buffer);
   }
   CHECK(bed.host_stats().num_waits == 0);
@@ -199,12 +190,11 @@ TEST_CASE("more may be in flight where more is in use", "[host_cache_order]") {
 TEST_CASE("a wait for a buffer does not hang where two kernels need each other",
           "[host_cache_order]") {
   PinnedBed bed({}, Bed::without_run_ahead());
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   constexpr Bytes kLarge = 128_MiB;
   void* buffers[] = {bed.host(kLarge, kUntouched), bed.host(kLarge, kUntouched)};
   for (void* buffer : buffers)
-    bed.copy_from(buffer, s, device_block(kLarge), kLarge);
+    bed.copy_from(buffer, s, sim::make_block(kLarge), kLarge);
   for (void* buffer : buffers)
     bed.free_host(buffer);
   bed.launch(s, {.needs_flag = 1});
@@ -219,10 +209,9 @@ TEST_CASE("a wait for a buffer does not hang where two kernels need each other",
 
 TEST_CASE("only the streams that were named are waited for", "[host_cache_order]") {
   PinnedBed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   void* buffer = bed.host(kBytes);
-  bed.copy_from(buffer, s, device_block(kBytes), kBytes);
+  bed.copy_from(buffer, s, sim::make_block(kBytes), kBytes);
   bed.launch(t);
   sim::hold(t);
   bed.name_stream(buffer, s);
@@ -239,10 +228,10 @@ TEST_CASE("all of several named streams are waited for, of several devices",
   PinnedBed bed;
   const CUstream s = bed.stream();
   void* buffer = bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE);
-  bed.copy_from(buffer, s, device_block(kBytes), kBytes);
+  bed.copy_from(buffer, s, sim::make_block(kBytes), kBytes);
   use(primary_context(1));
   const CUstream t = bed.stream();
-  bed.copy_from(buffer, t, device_block(kBytes), kBytes);
+  bed.copy_from(buffer, t, sim::make_block(kBytes), kBytes);
   bed.name_stream(buffer, t);
   bed.name_stream(buffer, s);
   sim::hold(t);
@@ -257,7 +246,7 @@ TEST_CASE("buffers behind named streams are not waited for", "[host_cache_order]
   constexpr Bytes kLarge = 90_MiB;
   for (int i = 0; i < 4; ++i) {
     void* buffer = bed.host(kLarge, kUntouched);
-    bed.copy_from(buffer, s, device_block(kLarge), kLarge);
+    bed.copy_from(buffer, s, sim::make_block(kLarge), kLarge);
     bed.name_stream(buffer, s);
     bed.release(buffer);
   }
@@ -277,10 +266,9 @@ TEST_CASE("a buffer without named streams waits for all", "[host_cache_order]") 
 
 TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[host_cache_order]") {
   PinnedBed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   void* buffer = bed.host(kBytes);
-  bed.copy_from(buffer, t, device_block(kBytes), kBytes);
+  bed.copy_from(buffer, t, sim::make_block(kBytes), kBytes);
   sim::hold(t);
   bed.name_stream(buffer, s);
   CHECK_FALSE(bed.pinned->try_free(buffer));
@@ -290,15 +278,14 @@ TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[host_cache_orde
 
 TEST_CASE("the next owner of a buffer starts without named streams", "[host_cache_order]") {
   PinnedBed bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   void* buffer = bed.host(kBytes);
   bed.name_stream(buffer, s);
   CHECK_FALSE(bed.pinned->try_free(buffer));  // the names would stay
   bed.release(buffer);
   sim::run_all();
   REQUIRE(bed.host(kBytes) == buffer);
-  bed.copy_from(buffer, t, device_block(kBytes), kBytes);
+  bed.copy_from(buffer, t, sim::make_block(kBytes), kBytes);
   sim::hold(t);
   bed.release(buffer);
   sim::run_all();
@@ -315,31 +302,23 @@ TEST_CASE("where the stream takes no event the buffer waits for everything",
     if (which == std::string("legacy")) named = CU_STREAM_LEGACY;
     if (which == std::string("per-thread")) named = CU_STREAM_PER_THREAD;
     void* buffer = bed.host(kBytes);
-    bed.copy_from(buffer, named, device_block(kBytes), kBytes);
+    bed.copy_from(buffer, named, sim::make_block(kBytes), kBytes);
     bed.launch(other);
     sim::hold(other);
     bed.name_stream(buffer, named);
     if (which == std::string("capturing")) {
-      GraphMemory(*bed.allocator).capture_begins(named, NullStream::Legacy);
-      const CUresult began = cuStreamBeginCapture(named, CU_STREAM_CAPTURE_MODE_GLOBAL);
-      GraphMemory(*bed.allocator)
-          .capture_begin_done(named, NullStream::Legacy, began == CUDA_SUCCESS);
+      begin_capture(bed, named, CU_STREAM_CAPTURE_MODE_GLOBAL);
     }
-    if (which == std::string("destroyed")) {
-      bed.end_stream(named);
-    }
+    if (which == std::string("destroyed")) bed.end_stream(named);
     INFO(which);
     bed.release(buffer);
     CHECK(bed.host(kBytes) != buffer);
     sim::run_all();
     CHECK(bed.host(kBytes) != buffer);
-    sim::release(other);
-    sim::run_all();
+    let_go(other);
     CHECK(bed.host(kBytes) == buffer);
     if (which == std::string("capturing")) {
-      CUgraph graph = nullptr;
-      CHECK(cuStreamEndCapture(named, &graph) == CUDA_SUCCESS);
-      GraphMemory(*bed.allocator).capture_ended(named, NullStream::Legacy, graph);
+      (void)end_capture(bed, named);
     }
   }
 }

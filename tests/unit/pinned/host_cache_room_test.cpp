@@ -31,6 +31,14 @@ void some_traffic(PinnedBed& bed) {
   bed.free_host(bed.host(512));
 }
 
+// So many times that long, with some traffic after each.
+void pass(PinnedBed& bed, int times, Nanoseconds each = kSecond) {
+  for (int i = 0; i < times; ++i) {
+    sim::advance_clock(each);
+    some_traffic(bed);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("large buffers are pinned to the page, small ones share", "[host_cache_room]") {
@@ -124,8 +132,7 @@ TEST_CASE("empty() gives everything back but what is in use or in flight",
   sim::hold(s);
   bed.host(512);
   CHECK(held(bed) == static_cast<std::int64_t>(3 * kBytes + 2_MiB));
-  sim::release(s);
-  sim::run_all();
+  let_go(s);
   bed.launch(t);
   CHECK(bed.pinned->reclaim().empty().ok());
   CHECK(held(bed) == static_cast<std::int64_t>(kBytes + 2_MiB));
@@ -182,15 +189,9 @@ TEST_CASE("memory that idles is given back after pinned_decay seconds, not befor
   bed.free_host(bed.host(kBytes));
   some_traffic(bed);
   const std::int64_t all = held(bed);
-  for (int i = 0; i < 59; ++i) {
-    sim::advance_clock(kSecond);
-    some_traffic(bed);
-  }
+  pass(bed, 59);
   CHECK(held(bed) == all);
-  for (int i = 0; i < 30; ++i) {  // looked at a few times in that span only
-    sim::advance_clock(kSecond);
-    some_traffic(bed);
-  }
+  pass(bed, 30);  // looked at a few times in that span only
   CHECK(held(bed) == all - static_cast<std::int64_t>(kBytes));
 }
 
@@ -211,26 +212,17 @@ TEST_CASE("nothing decays while the device works: unpinning would wait for it",
   bed.free_host(bed.host(kBytes));
   const CUstream s = bed.stream();
   bed.launch(s);
-  for (int i = 0; i < 300; ++i) {
-    sim::advance_clock(kSecond);
-    some_traffic(bed);
-  }
+  pass(bed, 300);
   CHECK(sim::count("cuMemHostUnregister") == 0);
   CHECK(bed.host_stats().num_host_free == 0);
   sim::run_all();
-  for (int i = 0; i < 100; ++i) {
-    sim::advance_clock(kSecond);
-    some_traffic(bed);
-  }
+  pass(bed, 100);
   CHECK(bed.host_stats().num_host_free == 1);
 }
 
 TEST_CASE("pinned_decay:0 keeps everything", "[host_cache_room]") {
   PinnedBed bed({}, decaying(0));
   bed.free_host(bed.host(kBytes));
-  for (int i = 0; i < 10; ++i) {
-    sim::advance_clock(1000 * kSecond);
-    some_traffic(bed);
-  }
+  pass(bed, 10, 1000 * kSecond);
   CHECK(bed.host_stats().num_host_free == 0);
 }

@@ -17,10 +17,6 @@ char* after(void* buffer, Bytes bytes) {
   return static_cast<char*>(buffer) + bytes;
 }
 
-Address at(const void* buffer) {
-  return reinterpret_cast<Address>(buffer);
-}
-
 }  // namespace
 
 TEST_CASE("a buffer that comes back costs no driver call", "[host_cache]") {

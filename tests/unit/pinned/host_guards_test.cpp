@@ -3,8 +3,8 @@
 // pages lose their access and go.
 #include "interpose/check/host_guards.hpp"
 
-#include "interpose/check/guarded_memory.hpp"
 #include "pinned/first_touch.hpp"
+#include "tests/unit/guards_bed.hpp"
 #include "tests/unit/pinned/bed.hpp"
 
 #include <cstring>
@@ -19,17 +19,10 @@ namespace {
 
 std::vector<SlackWrite> told;
 
-Config guarding(GuardChoice choice = {.one_in = 1}) {
+Config telling(GuardChoice choice = {.one_in = 1}) {
   told.clear();
-  Config config = Bed::vmm();
-  config.guard = choice;
-  GuardedMemory::serve(&config.guard);
-  config.guard.report = [](const SlackWrite& what) noexcept { told.push_back(what); };
-  return config;
-}
-
-Address at(const void* buffer) {
-  return reinterpret_cast<Address>(buffer);
+  choice.report = [](const SlackWrite& what) noexcept { told.push_back(what); };
+  return guarding(choice);
 }
 
 // Whether the host may read the byte; asked without reading it here.
@@ -54,7 +47,7 @@ void poke(Address address) {
 }  // namespace
 
 TEST_CASE("a guarded buffer lies between pages without access", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   const Bytes page = host_pages::page();
   for (const Bytes bytes :
        {Bytes{1}, Bytes{512}, Bytes{1000}, page, page + 1, 3 * page, 1_MiB}) {
@@ -84,7 +77,7 @@ TEST_CASE("a guarded buffer lies between pages without access", "[host_guards]")
 }
 
 TEST_CASE("the access stays until the work is over", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   const CUstream stream = bed.stream();
   const Address device = bed.malloc(1000);
   void* buffer = bed.host(1000);
@@ -100,7 +93,7 @@ TEST_CASE("the access stays until the work is over", "[host_guards]") {
 }
 
 TEST_CASE("a free on an idle device takes the access at once", "[host_guards]") {
-  PinnedBed bed({.advance = sim::Advance::Timed}, guarding());
+  PinnedBed bed({.advance = sim::Advance::Timed}, telling());
   const CUstream stream = bed.stream();
   const Address device = bed.malloc(1000);
   void* buffer = bed.host(1000);
@@ -113,7 +106,7 @@ TEST_CASE("a free on an idle device takes the access at once", "[host_guards]") 
 }
 
 TEST_CASE("a wait after the work takes the access", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   const CUstream stream = bed.stream();
   const Address device = bed.malloc(1000);
   void* buffer = bed.host(1000);
@@ -136,7 +129,7 @@ TEST_CASE("a wait after the work takes the access", "[host_guards]") {
 }
 
 TEST_CASE("a byte written beside a buffer is found", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   void* const ended = bed.host(1000);  // this one ends its page, the next one begins its
   void* const begun = bed.host(1000);
   poke(at(ended) - 3);
@@ -151,7 +144,7 @@ TEST_CASE("a byte written beside a buffer is found", "[host_guards]") {
 }
 
 TEST_CASE("buffers in use are looked at, too", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   void* const buffer = bed.host(1000);
   bed.pinned->sampler()->check_all();
   CHECK(told.empty());
@@ -163,7 +156,7 @@ TEST_CASE("buffers in use are looked at, too", "[host_guards]") {
 
 TEST_CASE("a freed buffer is not handed out again, and no more than a few rest",
           "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   constexpr Bytes kEach = 8_MiB;
   std::vector<Address> freed;
   for (int i = 0; i < 20; ++i) {
@@ -182,7 +175,7 @@ TEST_CASE("a freed buffer is not handed out again, and no more than a few rest",
 }
 
 TEST_CASE("small guarded buffers leave the program its mappings", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   for (int i = 0; i < 3000; ++i) {
     bed.free_host(bed.host(100));
     if (i % 100 == 0) CHECK(bed.host_stats().allocations.current <= 1025);
@@ -198,7 +191,7 @@ TEST_CASE("small guarded buffers leave the program its mappings", "[host_guards]
 }
 
 TEST_CASE("the guards' own addresses are known as such", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   void* const buffer = bed.host(1000);
   const Address begin = align_down(at(buffer), host_pages::page());
   CHECK(bed.pinned->guards(begin - 1));
@@ -210,7 +203,7 @@ TEST_CASE("the guards' own addresses are known as such", "[host_guards]") {
 
 TEST_CASE("an allocation never fails for the guard's sake", "[host_guards]") {
   SECTION("at the limit") {
-    Config config = guarding();
+    Config config = telling();
     config.pinned_limit = 4_MiB;
     PinnedBed bed({}, config);
     std::vector<void*> buffers;
@@ -223,14 +216,14 @@ TEST_CASE("an allocation never fails for the guard's sake", "[host_guards]") {
       bed.free_host(each);
   }
   SECTION("where host memory cannot be registered") {
-    PinnedBed bed({.registration = false}, guarding());
+    PinnedBed bed({.registration = false}, telling());
     void* const buffer = bed.host(1000);
     CHECK_FALSE(guarded(bed, buffer));
     CHECK(bed.host_stats().num_unguarded == 1);
     bed.free_host(buffer);
   }
   SECTION("with write combining, which registered memory has not") {
-    PinnedBed bed({}, guarding());
+    PinnedBed bed({}, telling());
     void* const buffer = bed.host(1000, CU_MEMHOSTALLOC_WRITECOMBINED);
     CHECK_FALSE(guarded(bed, buffer));
     bed.free_host(buffer);
@@ -238,7 +231,7 @@ TEST_CASE("an allocation never fails for the guard's sake", "[host_guards]") {
 }
 
 TEST_CASE("the statistics tell what guarded buffers hold", "[host_guards]") {
-  PinnedBed bed({}, guarding({.one_in = 1, .least = 1000}));
+  PinnedBed bed({}, telling({.one_in = 1, .least = 1000}));
   bed.free_host(bed.host(999));
   CHECK(bed.host_stats().guard_bytes == 0);
   CHECK(bed.host_stats().guard_time_ns == 0);
@@ -256,7 +249,7 @@ TEST_CASE("the statistics tell what guarded buffers hold", "[host_guards]") {
 
 TEST_CASE("sizes, and one in so many", "[host_guards]") {
   SECTION("sizes") {
-    PinnedBed bed({}, guarding({.one_in = 1, .least = 1000, .most = 2000}));
+    PinnedBed bed({}, telling({.one_in = 1, .least = 1000, .most = 2000}));
     for (const auto& [bytes, wanted] :
          {std::pair<Bytes, bool>{999, false}, {1000, true}, {2000, true}, {2001, false}}) {
       void* const buffer = bed.host(bytes);
@@ -265,7 +258,7 @@ TEST_CASE("sizes, and one in so many", "[host_guards]") {
     }
   }
   SECTION("one in four") {
-    PinnedBed bed({}, guarding({.one_in = 4}));
+    PinnedBed bed({}, telling({.one_in = 4}));
     constexpr int kAll = 400;
     for (int i = 0; i < kAll; ++i)
       bed.free_host(bed.host(1000));
@@ -277,7 +270,7 @@ TEST_CASE("sizes, and one in so many", "[host_guards]") {
 
 TEST_CASE("the seed chooses the buffers", "[host_guards]") {
   const auto first = [](std::uint32_t seed) {
-    PinnedBed bed({}, guarding({.one_in = 10, .seed = seed}));
+    PinnedBed bed({}, telling({.one_in = 10, .seed = seed}));
     int count = 0;
     for (; bed.host_stats().num_guarded == 0; ++count)
       bed.free_host(bed.host(1000));
@@ -290,7 +283,7 @@ TEST_CASE("the seed chooses the buffers", "[host_guards]") {
 }
 
 TEST_CASE("a fill shows what nobody wrote", "[host_guards]") {
-  Config config = guarding();
+  Config config = telling();
   config.guard.fill = true;
   PinnedBed bed({}, config);
   const auto* const buffer = static_cast<const unsigned char*>(bed.host(1000));
@@ -301,7 +294,7 @@ TEST_CASE("a fill shows what nobody wrote", "[host_guards]") {
 }
 
 TEST_CASE("a buffer is freed behind the streams that were named", "[host_guards]") {
-  PinnedBed bed({}, guarding());
+  PinnedBed bed({}, telling());
   const CUstream stream = bed.stream();
   void* const buffer = bed.host(1000);
   bed.launch(stream);

@@ -59,8 +59,7 @@ TEST_CASE("one ticket for all frees between two submissions, and one fence", "[h
 
 TEST_CASE("tickets pass in order, each with its own work", "[host_tickets]") {
   Tickets bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   bed.launch(s);
   const auto first = bed.take();
   bed.launch(t);
@@ -70,8 +69,7 @@ TEST_CASE("tickets pass in order, each with its own work", "[host_tickets]") {
   sim::run_all();
   CHECK(bed.passed(first));
   CHECK_FALSE(bed.passed(second));
-  sim::release(t);
-  sim::run_all();
+  let_go(t);
   CHECK(bed.passed(second));
 }
 
@@ -95,16 +93,14 @@ TEST_CASE("a ticket holds the work of every stream, context and device", "[host_
     const auto ticket = bed.take();
     sim::run_all();
     CHECK_FALSE(bed.passed(ticket));
-    sim::release(held);
-    sim::run_all();
+    let_go(held);
     CHECK(bed.passed(ticket));
   }
 }
 
 TEST_CASE("work submitted after a ticket does not hold it up", "[host_tickets]") {
   Tickets bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   bed.launch(s);
   const auto ticket = bed.take();
   bed.launch(t);
@@ -116,13 +112,10 @@ TEST_CASE("work submitted after a ticket does not hold it up", "[host_tickets]")
 
 TEST_CASE("a wait ends with the ticket's own work", "[host_tickets]") {
   Tickets bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
-  bed.launch(s);
-  const auto before = sim::last_op(s);
+  const auto [s, t] = bed.streams<2>();
+  const sim::OpId before = bed.launch(s);
   const auto ticket = bed.take();
-  bed.launch(t);
-  const auto after = sim::last_op(t);
+  const sim::OpId after = bed.launch(t);
   sim::hold(t);
   CHECK(WorkInFlight(*bed.allocator).tickets().wait(ticket).ok());
   CHECK(sim::complete(before));
@@ -135,8 +128,7 @@ TEST_CASE("a ticket holds back no stream of another device than the buffer's",
           "[host_tickets]") {
   constexpr Bytes kLarge = 96 << 20;
   Tickets bed;
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address before = bed.malloc(8 << 20);
   bed.launch(s, {.accesses = {{before, 8, true}}});
   bed.free(before);  // its fence is the oldest, which stays; the next one may be replaced
@@ -204,21 +196,15 @@ TEST_CASE("a fence that could not be recorded is made up for", "[host_tickets]")
 
 TEST_CASE("beside a capture tickets pass, and the capture stays valid", "[host_tickets]") {
   Tickets bed;
-  const CUstream s = bed.stream();
-  const CUstream captured = bed.stream();
+  const auto [s, captured] = bed.streams<2>();
   bed.launch(s);
-  GraphMemory(*bed.allocator).capture_begins(captured, NullStream::Legacy);
-  const CUresult began = cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  GraphMemory(*bed.allocator)
-      .capture_begin_done(captured, NullStream::Legacy, began == CUDA_SUCCESS);
+  begin_capture(bed, captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
   bed.launch(s);
   const auto ticket = bed.take();
   CHECK_FALSE(bed.passed(ticket));
   sim::run_all();
   CHECK(bed.passed(ticket));
-  CUgraph graph = nullptr;
-  CHECK(cuStreamEndCapture(captured, &graph) == CUDA_SUCCESS);
-  GraphMemory(*bed.allocator).capture_ended(captured, NullStream::Legacy, graph);
+  (void)end_capture(bed, captured);
 }
 
 TEST_CASE("where submissions may go unseen, nothing is idle", "[host_tickets]") {
