@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 
 namespace custash {
 
@@ -55,6 +56,12 @@ inline bool has_contents(const std::string& seen, Bytes bytes, int number) {
   return seen == wanted;
 }
 
+inline Address written(Bed& bed, Bytes bytes, int number) {
+  const Address at = bed.malloc(bytes);
+  bed.launch(nullptr, writes(at, bytes, number));
+  return at;
+}
+
 // What a kernel reads there now.
 inline bool holds(Bed& bed, Address at, Bytes bytes, int number, CUstream stream = nullptr) {
   std::string seen;
@@ -67,6 +74,12 @@ inline bool is_all(const std::string& seen, Bytes bytes, int value) {
   return seen == std::string(bytes, static_cast<char>(value));
 }
 
+struct SleepBed : Bed {
+  explicit SleepBed(Bytes device_memory = 1_GiB) : Bed(with_bytes(device_memory)) {}
+
+  Sleep sleep{*allocator};
+};
+
 inline SleepAnswer fall_asleep(Sleep& sleep) {
   SleepAnswer answer = sleep.go({});
   INFO(answer.text);
@@ -78,5 +91,42 @@ template <typename Answer>
 bool says(const Answer& answer, const std::string& words) {
   return answer.text.find(words) != std::string::npos;
 }
+
+// Another thread's launch, which comes to the gate at the driver's first call of that name and
+// stays there for as long as that is closed.
+class WorkMeanwhile {
+ public:
+  WorkMeanwhile(Bed& bed, const char* call) : bed_(bed), call_(call) {
+    now_ = this;
+    sim::set_entry_check([] {
+      if (!now_->came_ && sim::count(now_->call_) != 0) now_->come();
+    });
+  }
+
+  ~WorkMeanwhile() {
+    sim::set_entry_check(nullptr);
+    if (came_) other_.join();
+  }
+
+  WorkMeanwhile(const WorkMeanwhile&) = delete;
+  WorkMeanwhile& operator=(const WorkMeanwhile&) = delete;
+
+ private:
+  void come() {
+    came_ = true;
+    other_ = std::thread([this] {
+      cuCtxSetCurrent(bed_.sim.context());
+      bed_.launch(nullptr);
+    });
+    while (!bed_.allocator->sleep_gate().somebody_came())
+      std::this_thread::yield();
+  }
+
+  static inline WorkMeanwhile* now_ = nullptr;
+  Bed& bed_;
+  const char* call_;
+  bool came_ = false;
+  std::thread other_;
+};
 
 }  // namespace custash

@@ -8,7 +8,6 @@
 
 #include <cstring>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,42 +18,38 @@ namespace {
 constexpr Bytes kDevice = 80_GiB;  // so that pages are of 32 MiB
 
 // Blocks of 3 MiB of which one in four is alive, each with bytes of its own, in large pages.
-struct Peak {
-  explicit Peak(Bed& bed) : bed(bed) {
-    bed.free(bed.malloc(160_MiB));
+struct Peak : Bed {
+  Peak() : Bed(with_bytes(kDevice)) {
+    free(malloc(160_MiB));
     for (int i = 0; i < kBlocks; ++i) {
-      const Address block = bed.malloc(kBytes);
+      const Address block = malloc(kBytes);
       (i % 4 == 1 ? alive : dead).push_back(block);
-      if (i % 4 == 1) bed.launch(nullptr, writes(block, kBytes, i));
+      if (i % 4 == 1) launch(nullptr, writes(block, kBytes, i));
     }
-    for (const Address block : dead)
-      bed.free(block);
+    free_all(dead);
     sim::run_all();
   }
 
+  ~Peak() { end(); }
+
+  Peak(const Peak&) = delete;
+  Peak& operator=(const Peak&) = delete;
+
   // All bytes are as they were written.
-  [[nodiscard]] bool whole() const {
+  [[nodiscard]] bool whole() {
     bool right = true;
-    for (std::size_t i = 0; i < alive.size(); ++i) {
-      std::string seen;
-      bed.launch(nullptr, reads(alive[i], kBytes, &seen));
-      sim::run_all();
-      right = right && has_contents(seen, kBytes, 4 * i + 1);
-    }
+    for (std::size_t i = 0; i < alive.size(); ++i)
+      right = holds(*this, alive[i], kBytes, static_cast<int>(4 * i + 1)) && right;
     return right && sim::faults().empty();
   }
 
   [[nodiscard]] Bytes in_use() const { return alive.size() * kBytes; }
 
-  void end() const {
-    for (const Address block : alive)
-      bed.free(block);
-  }
+  void end() { free_all(std::exchange(alive, {})); }
 
   static constexpr int kBlocks = 48;
   static constexpr Bytes kBytes = 3_MiB;
 
-  Bed& bed;
   std::vector<Address> alive;
   std::vector<Address> dead;
 };
@@ -62,81 +57,71 @@ struct Peak {
 }  // namespace
 
 TEST_CASE("pages of which little is alive become small ones", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   const Bytes trimmed = sim::used(0);
-  REQUIRE(trimmed > 2 * peak.in_use());  // else there is nothing to cut
+  REQUIRE(trimmed > 2 * bed.in_use());  // else there is nothing to cut
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   INFO(answer.text);
   REQUIRE(answer.done);
   CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);
   CHECK(sim::used(0) == trimmed - answer.sums.given);
   // Blocks of 3 MiB lie on two or three pieces of 2 MiB.
-  CHECK(sim::used(0) <= peak.in_use() / 3 * 6);
-  CHECK(answer.sums.copied >= peak.in_use());
+  CHECK(sim::used(0) <= bed.in_use() / 3 * 6);
+  CHECK(answer.sums.copied >= bed.in_use());
   CHECK(bed.reserved() == sim::used(0));
   CHECK(bed.allocator->validate());
-  CHECK(peak.whole());
+  CHECK(bed.whole());
   // What was cut serves again, and there is nothing left to do.
   CHECK(DeepTrim(*bed.allocator).go({}).sums.given == 0);
-  const Address again = bed.malloc(100_MiB);
-  bed.launch(nullptr, writes(again, 100_MiB, 7));
-  CHECK(peak.whole());
+  const Address again = written(bed, 100_MiB, 7);
+  CHECK(bed.whole());
   bed.free(again);
-  peak.end();
+  bed.end();
   sim::run_all();
   bed.allocator->empty_all_caches();
   CHECK(sim::used(0) == 0);
 }
 
 TEST_CASE("a deep trim copies when the work is over, not before", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   const CUstream stream = bed.stream();
-  sim::Kernel slow = writes(peak.alive[3], Peak::kBytes, 99);
+  sim::Kernel slow = writes(bed.alive[3], Peak::kBytes, 99);
   slow.duration = 100'000'000;
   bed.launch(stream, slow);
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   INFO(answer.text);
   REQUIRE(answer.done);
   REQUIRE(answer.sums.given != 0);
-  CHECK(holds(bed, peak.alive[3], Peak::kBytes, 99, stream));
+  CHECK(holds(bed, bed.alive[3], Peak::kBytes, 99, stream));
   CHECK(sim::faults().empty());
-  peak.end();
 }
 
 TEST_CASE("a deep trim waits for its copies, and copies what is alive", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   REQUIRE(DeepTrim(*bed.allocator).go({}).sums.given != 0);
-  CHECK(peak.whole());
-  peak.end();
+  CHECK(bed.whole());
 }
 
 TEST_CASE("a kernel that does not end keeps the pages whole", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   const Bytes used = sim::used(0);
-  bed.launch(bed.stream(), {.accesses = {{peak.alive[0], 512, true}}, .needs_flag = 1});
+  bed.launch(bed.stream(), {.accesses = {{bed.alive[0], 512, true}}, .needs_flag = 1});
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.patience = 5'000'000});
   CHECK_FALSE(answer.done);
   CHECK(says(answer, "kernels still run"));
   CHECK(sim::used(0) == used);
   CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);
   sim::set_flag(1);
-  sim::run_all();
-  CHECK(sim::faults().empty());
-  peak.end();
+  CHECK(runs_without_faults());
 }
 
 TEST_CASE("pages that others know stay whole", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
-  const ExportedBlock block = pin(bed, peak.alive[0]);
+  Peak bed;
+  const ExportedBlock block = pin(bed, bed.alive[0]);
   BlockInfo info;
-  REQUIRE(bed.allocator->find(peak.alive[11], &info) == Ownership::Live);
+  REQUIRE(bed.allocator->find(bed.alive[11], &info) == Ownership::Live);
   Sleep(*bed.allocator).keep_awake(info.base, info.buffer_id, true);
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   INFO(answer.text);
@@ -149,32 +134,28 @@ TEST_CASE("pages that others know stay whole", "[deep_trim]") {
   PeerProcesses(*bed.allocator).unpin(block);
   Sleep(*bed.allocator).keep_awake(info.base, info.buffer_id, false);
   CHECK(DeepTrim(*bed.allocator).go({}).sums.given != 0);
-  CHECK(peak.whole());
-  peak.end();
+  CHECK(bed.whole());
 }
 
 TEST_CASE("all pages of a context with SYNC_MEMOPS stay whole", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({});
   INFO(answer.text);
   CHECK(answer.done);
   CHECK(answer.sums.given == 0);
   CHECK(says(answer, "SYNC_MEMOPS"));
-  CHECK(peak.whole());
-  peak.end();
+  CHECK(bed.whole());
 }
 
 TEST_CASE("blocks are allocated and freed during a deep trim", "[deep_trim]") {
   static Bed* there = nullptr;
   static std::vector<Address> to_free;
   static Address fresh = 0;
-  Bed bed(with_bytes(kDevice));
-  Peak peak(bed);
+  Peak bed;
   there = &bed;
-  to_free.assign(peak.alive.begin() + 6, peak.alive.end());
-  peak.alive.resize(6);
+  to_free.assign(bed.alive.begin() + 6, bed.alive.end());
+  bed.alive.resize(6);
   sim::set_entry_check([] {
     if (to_free.empty() || sim::count("cuMemcpyDtoDAsync_v2") == 0) return;
     for (const Address block : std::exchange(to_free, {}))
@@ -192,45 +173,25 @@ TEST_CASE("blocks are allocated and freed during a deep trim", "[deep_trim]") {
   bed.launch(nullptr, reads(fresh, 50_MiB, &seen));
   sim::run_all();
   CHECK(has_contents(seen, 50_MiB, 5));
-  CHECK(peak.whole());
+  CHECK(bed.whole());
   bed.free(fresh);
-  peak.end();
 }
 
 TEST_CASE("an idle process that gets work meanwhile is cut no further", "[deep_trim]") {
-  static Bed* there = nullptr;
-  static bool come = false;
-  static std::thread* other = nullptr;
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
-  there = &bed;
-  come = true;
-  sim::set_entry_check([] {
-    if (!come || sim::count("cuMemcpyDtoDAsync_v2") == 0) return;
-    come = false;
-    CUcontext context = nullptr;
-    (void)there->sim.driver().ctx_get_current(&context);
-    other = new std::thread([context] {
-      (void)there->sim.driver().ctx_push(context);
-      there->launch(nullptr);
-    });
-    while (!there->allocator->sleep_gate().somebody_came())
-      std::this_thread::yield();
-  });
-  const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.only_if_idle = true});
-  other->join();
-  delete other;
-  sim::set_entry_check(nullptr);
+  Peak bed;
+  DeepTrimAnswer answer;
+  {
+    const WorkMeanwhile work(bed, "cuMemcpyDtoDAsync_v2");
+    answer = DeepTrim(*bed.allocator).go({.only_if_idle = true});
+  }
   REQUIRE(answer.done);
   CHECK(DeepTrim(*bed.allocator).go({}).sums.given > answer.sums.given);
-  CHECK(peak.whole());
-  peak.end();
+  CHECK(bed.whole());
 }
 
 TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
           "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   Sleep sleep(*bed.allocator);
   // From the first page's first part on: the parts and the page itself are refused.
@@ -248,11 +209,11 @@ TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
   CHECK(says(answer, "the next submission"));
   CHECK(sleep.state() == SleepState::Asleep);
   CHECK(bed.allocator->validate());
-  CHECK(peak.whole());
+  CHECK(bed.whole());
   CHECK(sleep.state() == SleepState::Awake);
   CHECK(DeepTrim(*bed.allocator).go({}).done);
-  CHECK(peak.whole());
-  peak.end();
+  CHECK(bed.whole());
+  bed.end();
   sim::run_all();
   bed.allocator->empty_all_caches();
   CHECK(sim::used(0) == 0);
@@ -260,17 +221,15 @@ TEST_CASE("a page that cannot be mapped again is mapped by the next submission",
 
 TEST_CASE("another device's context reaches small pages as it did the large ones",
           "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
+  Peak bed;
   const CUcontext first = bed.sim.context();
-  const Peak peak(bed);
   const CUcontext second = make_context(1);
   bed.launch(nullptr);
   bed.enable_peer(second, first);
   const DeepTrimAnswer answer = DeepTrim(*bed.allocator).go({.device = 0});
   INFO(answer.text);
   REQUIRE(answer.sums.given != 0);
-  CHECK(peak.whole());
-  peak.end();
+  CHECK(bed.whole());
 }
 
 TEST_CASE("a deep trim is refused where sleep is", "[deep_trim]") {
@@ -281,11 +240,10 @@ TEST_CASE("a deep trim is refused where sleep is", "[deep_trim]") {
 }
 
 TEST_CASE("what is free of a page that sleeps does not come back", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   const Bytes trimmed = sim::used(0);
-  REQUIRE(trimmed > 2 * peak.in_use());
+  REQUIRE(trimmed > 2 * bed.in_use());
   Sleep sleep(*bed.allocator);
   const SleepAnswer answer = fall_asleep(sleep);
   CHECK(sim::used(0) == 0);
@@ -294,24 +252,23 @@ TEST_CASE("what is free of a page that sleeps does not come back", "[deep_trim]"
   CHECK(bed.reserved() == answer.sums.asleep);
   CHECK(bed.allocator->validate());
   const Address fresh = bed.malloc(20_MiB);  // may lie where something did not come back
-  CHECK(peak.whole());
-  CHECK(sim::used(0) <= peak.in_use() / 3 * 6 + 20_MiB);
+  CHECK(bed.whole());
+  CHECK(sim::used(0) <= bed.in_use() / 3 * 6 + 20_MiB);
   CHECK(bed.reserved() == sim::used(0));
   std::string seen;
   bed.launch(nullptr, writes(fresh, 20_MiB, 5));
   bed.launch(nullptr, reads(fresh, 20_MiB, &seen));
-  CHECK(peak.whole());
+  CHECK(bed.whole());
   CHECK(has_contents(seen, 20_MiB, 5));
   bed.free(fresh);
-  peak.end();
+  bed.end();
   sim::run_all();
   bed.allocator->empty_all_caches();
   CHECK(sim::used(0) == 0);
 }
 
 TEST_CASE("a page that the driver keeps stays whole when the process sleeps", "[deep_trim]") {
-  Bed bed(with_bytes(kDevice));
-  const Peak peak(bed);
+  Peak bed;
   REQUIRE(bed.allocator->trim(0, ~0ULL).ok());
   sim::fail_symbol("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN);
   Sleep sleep(*bed.allocator);
@@ -319,9 +276,8 @@ TEST_CASE("a page that the driver keeps stays whole when the process sleeps", "[
   CHECK(answer.sums.refused != 0);
   CHECK(sim::used(0) == answer.sums.refused);
   CHECK(bed.allocator->validate());
-  CHECK(peak.whole());
+  CHECK(bed.whole());
   CHECK(bed.allocator->validate());
-  peak.end();
 }
 
 // Sizes from a slab's to several pages', for long and for short.
@@ -377,24 +333,19 @@ TEST_CASE("random blocks keep their bytes through deep trims and sleep", "[deep_
 namespace {
 
 // A device that is nearly full of pages of which a quarter is alive.
-struct Full {
-  explicit Full(Bed& bed) : bed(bed) {
-    DeepTrim(*bed.allocator).serve_requests();
-    bed.free(bed.malloc(77_GiB));
-    std::vector<Address> blocks;
-    for (Bytes bytes = 0; bytes < 76_GiB; bytes += kBytes)
-      blocks.push_back(bed.malloc(kBytes));
-    for (std::size_t i = 0; i < blocks.size(); ++i)
-      i % 4 == 0 ? alive.push_back(blocks[i]) : bed.free(blocks[i]);
+struct Full : Bed {
+  explicit Full(const Config& config = allowed()) : Bed({.device_memory = kDevice}, config) {
+    DeepTrim(*allocator).serve_requests();
+    free(malloc(77_GiB));
+    const auto all = blocks(76_GiB / kBytes + 1, kBytes);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      i % 4 == 0 ? alive.push_back(all[i]) : free(all[i]);
   }
-
-  static sim::Options device() { return {.device_memory = kDevice}; }
 
   static Config allowed() { return {.backing = Backing::Vmm, .deep_trim_after = 1}; }
 
   static constexpr Bytes kBytes = 9_MiB;
 
-  Bed& bed;
   std::vector<Address> alive;
 };
 
@@ -403,36 +354,31 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 }  // namespace
 
 TEST_CASE("pages are cut for a request only where deep trims are allowed", "[deep_trim]") {
-  Bed bed(Full::device(), Bed::vmm());
-  const Full full(bed);
-  Address out = 0;
-  CHECK(bed.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  Full bed(Bed::vmm());
+  CHECK(bed.fails_for_memory(50_GiB));
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
 }
 
 TEST_CASE("where memory has run out pages are cut for a request", "[deep_trim]") {
-  Bed bed(Full::device(), Full::allowed());
-  const Full full(bed);
+  Full bed;
   Address out = 0;
   // More than all that is free: nothing is cut in vain.
-  CHECK(bed.try_malloc(70_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.fails_for_memory(70_GiB));
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
   REQUIRE(bed.try_malloc(50_GiB, &out).ok());
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") != 0);
   bed.launch(nullptr, {.accesses = {{out, 50_GiB, true}}});
-  for (const Address block : full.alive)
+  for (const Address block : bed.alive)
     bed.launch(nullptr, {.accesses = {{block, Full::kBytes, true}}});
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
 }
 
 TEST_CASE("a request waits a second at most for work that keeps pages whole", "[deep_trim]") {
-  Bed bed(Full::device(), Full::allowed());
-  const Full full(bed);
+  Full bed;
   bed.launch(bed.stream(), {.needs_flag = 1});
   Address out = 0;
   const Nanoseconds before = sim::now();
-  CHECK(bed.try_malloc(50_GiB, &out).code() == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(bed.fails_for_memory(50_GiB));
   CHECK(sim::now() - before < 2 * kSecond);
   CHECK(sim::count("cuMemcpyDtoDAsync_v2") == 0);
   CHECK(Sleep(*bed.allocator).state() == SleepState::Awake);

@@ -48,9 +48,10 @@ Config into(const Folder& folder) {
 constexpr Bytes kLarge = 20_MiB + 512;
 constexpr Bytes kSmall = 1000;
 
-// Two blocks with different bytes at each place, and a process that sleeps in `folder`.
+// Two blocks with different bytes at each place, and a process that sleeps in a folder of its
+// own.
 struct Sleeper {
-  explicit Sleeper(const Folder& folder)
+  Sleeper()
       : config(into(folder)),
         bed(with_bytes(), config),
         store(bed.sim.driver(), config),
@@ -90,6 +91,7 @@ struct Sleeper {
     return same && sim::faults().empty();
   }
 
+  const Folder folder;
   Config config;
   Bed bed;
   SleepStore store;
@@ -107,8 +109,7 @@ bool fails() {
 }  // namespace
 
 TEST_CASE("portions in a file keep apart", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   REQUIRE(it.sleep.go({}).asleep);
   const Address more = it.bed.malloc(kLarge);
   const SleepAnswer rest = it.sleep.go({});
@@ -122,8 +123,7 @@ TEST_CASE("portions in a file keep apart", "[sleep_file]") {
 
 TEST_CASE("a portion that cannot be written leaves those before it in the file",
           "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   REQUIRE(it.sleep.go({}).asleep);
   const Bytes away = it.sleep.asleep_bytes(0);
   const Address more = it.bed.malloc(64_MiB);  // its end on pages of its own
@@ -144,23 +144,21 @@ TEST_CASE("a portion that cannot be written leaves those before it in the file",
 }
 
 TEST_CASE("what host memory has no room for goes to a file and comes back", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   for (int i = 0; i < 2; ++i) {
     const SleepAnswer answer = fall_asleep(it.sleep);
     CHECK(answer.sums.in_file == answer.sums.saved);
-    CHECK(says(answer, "MiB in " + folder.path));
-    CHECK(folder.empty());
-    CHECK(folder.descriptor() >= 0);
+    CHECK(says(answer, "MiB in " + it.folder.path));
+    CHECK(it.folder.empty());
+    CHECK(it.folder.descriptor() >= 0);
     CHECK(sim::used(0) == 0);
     CHECK(it.right());
-    CHECK(folder.descriptor() < 0);
+    CHECK(it.folder.descriptor() < 0);
   }
 }
 
 TEST_CASE("host memory takes what it has room for, and the file the rest", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   it.config.sleep_memory = 5_MiB;
   const SleepAnswer answer = fall_asleep(it.sleep);
   CHECK(answer.sums.in_file > 0);
@@ -169,8 +167,7 @@ TEST_CASE("host memory takes what it has room for, and the file the rest", "[sle
 }
 
 TEST_CASE("a file that cannot be written keeps the process awake and right", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   FileCalls write;
   write.write = [](int fd, const void* from, std::size_t bytes, off_t at) -> ssize_t {
     if (at < static_cast<off_t>(8_MiB)) return ::pwrite(fd, from, bytes, at);  // the first part
@@ -195,11 +192,11 @@ TEST_CASE("a file that cannot be written keeps the process awake and right", "[s
     const SleepAnswer answer = it.sleep.go({});
     INFO(answer.text);
     CHECK_FALSE(answer.asleep);
-    CHECK(says(answer, folder.path + ": "));
+    CHECK(says(answer, it.folder.path + ": "));
     CHECK(says(answer, words));
     CHECK(it.sleep.state() == SleepState::Awake);
     CHECK(sim::used(0) <= used);
-    CHECK(folder.descriptor() < 0);
+    CHECK(it.folder.descriptor() < 0);
     CHECK(it.right());
   }
   it.store.set_calls({});
@@ -208,8 +205,7 @@ TEST_CASE("a file that cannot be written keeps the process awake and right", "[s
 }
 
 TEST_CASE("a file that cannot be read is read again until it can", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   FileCalls calls;
   calls.read = [](int fd, void* to, std::size_t bytes, off_t at) -> ssize_t {
     if (at == 0 || !fails()) return ::pread(fd, to, bytes, at);  // the first part has come back
@@ -224,8 +220,7 @@ TEST_CASE("a file that cannot be read is read again until it can", "[sleep_file]
 }
 
 TEST_CASE("short reads and writes, and signals, are no errors", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   FileCalls calls;
   calls.write = [](int fd, const void* from, std::size_t bytes, off_t at) -> ssize_t {
     if (fails()) return errno = EINTR, -1;
@@ -243,10 +238,9 @@ TEST_CASE("short reads and writes, and signals, are no errors", "[sleep_file]") 
 }
 
 TEST_CASE("a program that closes the file has its contents all the same", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
+  Sleeper it;
   REQUIRE(it.sleep.go({}).asleep);
-  const int fd = folder.descriptor();
+  const int fd = it.folder.descriptor();
   REQUIRE(fd >= 0);
   ::close(fd);
   // Another file under that number is neither read nor closed.
@@ -266,8 +260,7 @@ TEST_CASE("a closed file is read where the system forbids process_vm_readv", "[s
     asked = 0;
     static std::atomic<int> error;
     error = code;
-    const Folder folder;
-    Sleeper it(folder);
+    Sleeper it;
     FileCalls calls;
     calls.read_memory = [](void*, void*, std::size_t) -> ssize_t {
       ++asked;
@@ -275,7 +268,7 @@ TEST_CASE("a closed file is read where the system forbids process_vm_readv", "[s
     };
     it.store.set_calls(calls);
     REQUIRE(it.sleep.go({}).asleep);
-    ::close(folder.descriptor());
+    ::close(it.folder.descriptor());
     CHECK(it.right());
     CHECK(asked > 0);
   }
@@ -284,9 +277,8 @@ TEST_CASE("a closed file is read where the system forbids process_vm_readv", "[s
 TEST_CASE("a file system without unnamed files loses the name at once", "[sleep_file]") {
   static std::atomic<int> there;
   there = 0;
-  const Folder folder;
-  Sleeper it(folder);
-  std::ofstream(folder.path + "/mine") << "kept";
+  Sleeper it;
+  std::ofstream(it.folder.path + "/mine") << "kept";
   FileCalls calls;
   calls.open = [](const char* path, int flags) -> int {
     if ((flags & O_TMPFILE) == O_TMPFILE) return errno = EOPNOTSUPP, -1;
@@ -297,28 +289,27 @@ TEST_CASE("a file system without unnamed files loses the name at once", "[sleep_
   it.store.set_calls(calls);
   REQUIRE(it.sleep.go({}).asleep);
   CHECK(there == 2);
-  CHECK(folder.descriptor() >= 0);
-  const std::filesystem::directory_iterator files(folder.path);
+  CHECK(it.folder.descriptor() >= 0);
+  const std::filesystem::directory_iterator files(it.folder.path);
   CHECK(std::distance(begin(files), end(files)) == 1);
   CHECK(it.right());
-  CHECK(std::filesystem::file_size(folder.path + "/mine") == 4);
+  CHECK(std::filesystem::file_size(it.folder.path + "/mine") == 4);
   calls.open = [](const char*, int) -> int { return errno = EACCES, -1; };
   it.store.set_calls(calls);
   const SleepAnswer refused = it.sleep.go({});
   CHECK_FALSE(refused.asleep);
-  CHECK(says(refused, folder.path + ": Permission denied"));
+  CHECK(says(refused, it.folder.path + ": Permission denied"));
   CHECK(it.right());
 }
 
 TEST_CASE("a folder that is not there, or too small, is refused", "[sleep_file]") {
-  const Folder folder;
-  Sleeper it(folder);
-  std::filesystem::remove(folder.path);
+  Sleeper it;
+  std::filesystem::remove(it.folder.path);
   const SleepAnswer answer = it.sleep.go({});
   INFO(answer.text);
   CHECK_FALSE(answer.asleep);
   CHECK(says(answer, "host memory: needs "));
-  CHECK(says(answer, folder.path + ": has 0 MiB"));
+  CHECK(says(answer, it.folder.path + ": has 0 MiB"));
   CHECK(it.right());
-  std::filesystem::create_directory(folder.path);
+  std::filesystem::create_directory(it.folder.path);
 }

@@ -15,13 +15,6 @@ namespace {
 constexpr Bytes kRange = 2_MiB;
 constexpr Bytes kBlock = 5_MiB;
 
-CUmemAllocationProp of_device() {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
-  return properties;
-}
-
 // A program with three ranges of its own, the second without its handle, and a block.
 struct Program final : MappedMemory {
   // `first`: where the ranges begin, one behind the other; 0: anywhere.
@@ -31,7 +24,7 @@ struct Program final : MappedMemory {
     block = bed.malloc(kBlock);
     bed.launch(nullptr, writes(block, kBlock, 9));
     for (int i = 0; i < 3; ++i) {
-      MappedRange range{.size = kRange, .properties = of_device()};
+      MappedRange range{.size = kRange, .properties = sim::of_device()};
       range.access = {
           {.location = range.properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
       CUdeviceptr at = 0;

@@ -5,9 +5,10 @@
 #include "allocator/sleep/sleep.hpp"
 #include "tests/unit/contents.hpp"
 
-#include <array>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 using namespace custash;
 
@@ -16,44 +17,37 @@ namespace {
 constexpr Bytes kBlock = 9_MiB;
 
 // Eight blocks, filled with their numbers.
-struct Filled {
-  explicit Filled(const Config& config = Bed::vmm()) : bed(with_bytes(1_GiB), config) {
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      blocks[i] = bed.malloc(kBlock);
-      bed.launch(nullptr, writes(blocks[i], kBlock, static_cast<int>(i + 1)));
-    }
+struct Filled : SleepBed {
+  Filled() {
+    for (int i = 1; i <= 8; ++i)
+      filled.push_back(written(*this, kBlock, i));
   }
+
+  ~Filled() { end(); }
+
+  Filled(const Filled&) = delete;
+  Filled& operator=(const Filled&) = delete;
 
   // Wakes the process.
   bool right() {
     bool same = true;
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
-      std::string seen;
-      bed.launch(nullptr, reads(blocks[i], kBlock, &seen));
-      sim::run_all();
-      same = same && has_contents(seen, kBlock, static_cast<int>(i + 1));
-    }
+    for (std::size_t i = 0; i < filled.size(); ++i)
+      same = holds(*this, filled[i], kBlock, static_cast<int>(i + 1)) && same;
     return same && sim::faults().empty() && sleep.state() == SleepState::Awake &&
            sleep.asleep_bytes(0) == 0;
   }
 
   // One more block, which the process gets while it sleeps.
-  Address more() {
-    const Address block = bed.malloc(kBlock);
+  void more() {
+    filled.push_back(malloc(kBlock));
     CHECK(sleep.state() == SleepState::Asleep);
     // As a copy that custash does not see would.
-    fill(reinterpret_cast<char*>(block), kBlock, 9);
-    return block;
+    fill(reinterpret_cast<char*>(filled.back()), kBlock, static_cast<int>(filled.size()));
   }
 
-  void free() {
-    for (const Address each : blocks)
-      bed.free(each);
-  }
+  void end() { free_all(std::exchange(filled, {})); }
 
-  Bed bed;
-  Sleep sleep{*bed.allocator};
-  std::array<Address, 8> blocks{};
+  std::vector<Address> filled;  // each with its number
 };
 
 // Notes the state of the process at each call.
@@ -93,7 +87,7 @@ TEST_CASE("memory that is made while the process sleeps goes in a further portio
   const SleepAnswer again = it.sleep.go({});
   CHECK(again.already);
   CHECK_FALSE(again.asleep);
-  const Address more = it.more();
+  it.more();
   const Bytes made = sim::used(0);
   REQUIRE(made >= kBlock);
   const SleepAnswer rest = fall_asleep(it.sleep);
@@ -102,43 +96,29 @@ TEST_CASE("memory that is made while the process sleeps goes in a further portio
   CHECK(it.sleep.asleep_bytes(0) == used + made);
   CHECK(it.right());
   CHECK(sim::used(0) == used + made);
-  it.bed.free(more);
-  it.free();
 }
 
 // Else waking, which may begin at any time, would read what another thread is adding to.
 TEST_CASE("host memory for a further portion is taken behind the gate", "[sleep_part]") {
   Filled it;
-  Watched store(it.bed.sim.driver());
+  Watched store(it.sim.driver());
   it.sleep.set_store(store);
   store.sleep = &it.sleep;
   REQUIRE(it.sleep.go({}).asleep);
   CHECK(store.seen.count(SleepState::Awake) == 1);
   store.seen.clear();
-  const Address more = it.more();
+  it.more();
   REQUIRE(it.sleep.go({}).asleep);
   CHECK(store.seen == std::set{SleepState::GoingToSleep});
   CHECK(it.right());
-  it.bed.free(more);
-  it.free();
-}
-
-TEST_CASE("two portions wake at once", "[sleep_part]") {
-  Filled it;
-  REQUIRE(it.sleep.go({}).asleep);
-  const Address more = it.more();
-  REQUIRE(it.sleep.go({}).asleep);
-  it.sleep.wake();
-  CHECK(it.right());
-  it.bed.free(more);
-  it.free();
+  it.end();  // while there is a store
 }
 
 TEST_CASE("a portion that cannot leave changes nothing of those before", "[sleep_part]") {
   for (const char* call : {"cuMemcpyDtoHAsync_v2", "cuMemUnmap", "cuMemHostAlloc"}) {
     Filled it;
     const Bytes first = it.sleep.go({}).sums.asleep;
-    const Address more = it.more();
+    it.more();
     const Bytes made = sim::used(0);
     sim::fail_symbol(call, 1, CUDA_ERROR_UNKNOWN);
     const SleepAnswer answer = it.sleep.go({});
@@ -150,8 +130,6 @@ TEST_CASE("a portion that cannot leave changes nothing of those before", "[sleep
     // Without host memory for digests all is copied.
     REQUIRE((answer.asleep && call == std::string("cuMemHostAlloc")) != it.sleep.go({}).asleep);
     CHECK(it.right());
-    it.bed.free(more);
-    it.free();
   }
 }
 
@@ -159,29 +137,28 @@ TEST_CASE("memory that is made where an earlier portion was is not taken for it"
           "[sleep_part]") {
   Filled it;
   REQUIRE(it.sleep.go({}).asleep);
-  const Address old = it.blocks[0];
+  const Address old = it.filled[0];
   for (const std::size_t i : {0U, 1U, 2U})
-    it.bed.free(it.blocks[i]);
-  CHECK(it.bed.allocator->trim(0, ~0ULL).ok());
-  it.blocks[0] = it.bed.malloc(kBlock);
-  CHECK(it.blocks[0] >= old);
-  CHECK(it.blocks[0] < old + 3 * kBlock);
+    it.free(it.filled[i]);
+  CHECK(it.allocator->trim(0, ~0ULL).ok());
+  it.filled[0] = it.malloc(kBlock);
+  CHECK(it.filled[0] >= old);
+  CHECK(it.filled[0] < old + 3 * kBlock);
   CHECK(it.sleep.state() == SleepState::Asleep);
   REQUIRE(it.sleep.go({}).asleep);
   CHECK(sim::used(0) == 0);
-  CHECK(it.sleep.asleep_bytes(0) == it.bed.reserved());
-  it.blocks[1] = it.bed.malloc(kBlock);
-  it.blocks[2] = it.bed.malloc(kBlock);
+  CHECK(it.sleep.asleep_bytes(0) == it.reserved());
+  it.filled[1] = it.malloc(kBlock);
+  it.filled[2] = it.malloc(kBlock);
   for (const int i : {0, 1, 2})
-    it.bed.launch(nullptr, writes(it.blocks[static_cast<std::size_t>(i)], kBlock, i + 1));
+    it.launch(nullptr, writes(it.filled[static_cast<std::size_t>(i)], kBlock, i + 1));
   CHECK(it.right());
-  it.free();
 }
 
 TEST_CASE("only memory of the device that is named goes", "[sleep_part]") {
   Filled it;
   const CUcontext second = make_context(1);
-  const Address there = it.bed.malloc_in(second, kBlock);
+  const Address there = it.malloc_in(second, kBlock);
   const Bytes used = sim::used(0);
   const Bytes used_there = sim::used(1);
   REQUIRE(it.sleep.go({.device = 1}).asleep);
@@ -193,22 +170,20 @@ TEST_CASE("only memory of the device that is named goes", "[sleep_part]") {
   it.sleep.wake();
   CHECK(sim::used(0) == used);
   CHECK(sim::used(1) == used_there);
-  it.bed.free(there);
-  it.free();
+  it.free(there);
 }
 
 TEST_CASE("a device that has nothing to put to sleep does not disturb one that sleeps",
           "[sleep_part]") {
   Filled it;
   const CUcontext second = make_context(1);
-  const Address there = it.bed.malloc_in(second, 1000);
-  it.bed.free(there);
-  CHECK(it.bed.allocator->trim(1, ~0ULL).ok());
+  const Address there = it.malloc_in(second, 1000);
+  it.free(there);
+  CHECK(it.allocator->trim(1, ~0ULL).ok());
   REQUIRE(it.sleep.go({.device = 0}).asleep);
   const Bytes away = it.sleep.asleep_bytes(0);
   CHECK_FALSE(it.sleep.go({.device = 1}).asleep);
   CHECK(it.sleep.asleep_bytes(0) == away);
-  REQUIRE(cuCtxSetCurrent(it.bed.sim.context()) == CUDA_SUCCESS);
+  REQUIRE(cuCtxSetCurrent(it.sim.context()) == CUDA_SUCCESS);
   CHECK(it.right());
-  it.free();
 }

@@ -33,8 +33,7 @@ struct Sleeper {
 
   ~Sleeper() {
     check();
-    for (const Address block : blocks)
-      bed.free(block);
+    bed.free_all(blocks);
     CHECK_FALSE(here.wrong);
     seen = nullptr;
   }
@@ -181,8 +180,7 @@ TEST_CASE("many contexts sleep at the first request, and keep no more than sleep
   config.sleep_memory = kPinned;  // nothing of it is taken, and all pinned memory is
   CHECK(store.has_room(kPinned, &why));
   CHECK_FALSE(store.has_room(kPinned + 2_MiB, &why));
-  for (const Address block : blocks)
-    bed.free(block);
+  bed.free_all(blocks);
   CHECK_FALSE(here.wrong);
   seen = nullptr;
 }

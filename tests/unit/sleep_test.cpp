@@ -11,29 +11,25 @@
 
 #include <cstring>
 #include <string>
-#include <thread>
 #include <utility>
 
 using namespace custash;
 
 TEST_CASE("memory in use goes to the host and comes back at the next launch", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
-  const Address large = bed.malloc(40_MiB);
-  const Address small = bed.malloc(1000);
-  bed.launch(nullptr, writes(large, 40_MiB, 7));
-  bed.launch(nullptr, writes(small, 1000, 9));
+  SleepBed bed;
+  const Address large = written(bed, 40_MiB, 7);
+  const Address small = written(bed, 1000, 9);
   const Bytes used = sim::used(0);
-  const SleepAnswer answer = fall_asleep(sleep);
-  CHECK(sleep.state() == SleepState::Asleep);
+  const SleepAnswer answer = fall_asleep(bed.sleep);
+  CHECK(bed.sleep.state() == SleepState::Asleep);
   CHECK(sim::used(0) == 0);
   CHECK(answer.sums.asleep >= 42_MiB);
-  CHECK(sleep.asleep_bytes(0) == answer.sums.asleep);
+  CHECK(bed.sleep.asleep_bytes(0) == answer.sums.asleep);
   CHECK(bed.stats().allocated_bytes[0].current >= static_cast<std::int64_t>(40_MiB + 1000));
   std::string seen;
   bed.launch(nullptr, reads(large, 40_MiB, &seen));
-  CHECK(sleep.state() == SleepState::Awake);
-  CHECK(sleep.asleep_bytes(0) == 0);
+  CHECK(bed.sleep.state() == SleepState::Awake);
+  CHECK(bed.sleep.asleep_bytes(0) == 0);
   CHECK(sim::used(0) <= used);
   sim::run_all();
   CHECK(has_contents(seen, 40_MiB, 7));
@@ -46,8 +42,7 @@ TEST_CASE("memory in use goes to the host and comes back at the next launch", "[
 }
 
 TEST_CASE("contents beyond the first gigabyte come back", "[sleep_large]") {
-  Bed bed(with_bytes(2_GiB));
-  Sleep sleep(*bed.allocator);
+  SleepBed bed(2_GiB);
   Address blocks[2];
   int value = 1;
   for (Address& each : blocks) {  // most of them is of one value, which is not copied
@@ -55,7 +50,7 @@ TEST_CASE("contents beyond the first gigabyte come back", "[sleep_large]") {
     bed.launch(nullptr, writes(each, 1000, value++));
     bed.launch(nullptr, writes(each + 530_MiB - 1000, 1000, value++));
   }
-  REQUIRE(sleep.go({}).asleep);
+  REQUIRE(bed.sleep.go({}).asleep);
   value = 1;
   for (const Address each : blocks) {
     for (const Address at : {each, each + 530_MiB - 1000}) {
@@ -67,112 +62,96 @@ TEST_CASE("contents beyond the first gigabyte come back", "[sleep_large]") {
 }
 
 TEST_CASE("cached memory goes back and is not saved", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address kept = bed.malloc(8_MiB);
   bed.free(bed.malloc(200_MiB));
-  const SleepAnswer answer = sleep.go({});
+  const SleepAnswer answer = bed.sleep.go({});
   REQUIRE(answer.asleep);
   CHECK(answer.sums.saved <= 10_MiB);
   CHECK(sim::used(0) == 0);
-  sleep.wake();
-  CHECK(sleep.state() == SleepState::Awake);
+  bed.sleep.wake();
+  CHECK(bed.sleep.state() == SleepState::Awake);
   CHECK(sim::used(0) <= 10_MiB);
   bed.free(kept);
 }
 
 TEST_CASE("contents are copied when the work is over, not before", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address p = bed.malloc(8_MiB);
   const CUstream stream = bed.stream();
   sim::Kernel slow = writes(p, 8_MiB, 5);
   slow.duration = 100'000'000;
   bed.launch(stream, slow);
-  fall_asleep(sleep);
+  fall_asleep(bed.sleep);
   CHECK(holds(bed, p, 8_MiB, 5, stream));
   CHECK(sim::faults().empty());
   bed.free(p);
 }
 
 TEST_CASE("a kernel that does not end keeps the process awake", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address p = bed.malloc(8_MiB);
   const CUstream stream = bed.stream();
   bed.launch(stream, {.accesses = {{p, 8_MiB, true}}, .needs_flag = 1});
-  const SleepAnswer answer = sleep.go({.patience = 5'000'000});
+  const SleepAnswer answer = bed.sleep.go({.patience = 5'000'000});
   CHECK_FALSE(answer.asleep);
   CHECK(says(answer, "kernels still run"));
-  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(bed.sleep.state() == SleepState::Awake);
   bed.launch(stream);  // as before
   sim::set_flag(1);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   bed.free(p);
 }
 
 TEST_CASE("blocks are allocated and freed while the process sleeps", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address p = bed.malloc(8_MiB);
-  const Address q = bed.malloc(8_MiB);
-  bed.launch(nullptr, writes(q, 8_MiB, 3));
-  REQUIRE(sleep.go({}).asleep);
+  const Address q = written(bed, 8_MiB, 3);
+  REQUIRE(bed.sleep.go({}).asleep);
   bed.free(p);
   const Address again = bed.malloc(8_MiB);
   const Address more = bed.malloc(64_MiB);
-  CHECK(sleep.state() == SleepState::Asleep);
+  CHECK(bed.sleep.state() == SleepState::Asleep);
   CHECK(bed.allocator->trim(0, ~0ULL).ok());
-  CHECK(sleep.state() == SleepState::Asleep);
+  CHECK(bed.sleep.state() == SleepState::Asleep);
   std::string seen;
   bed.launch(nullptr, writes(again, 8_MiB, 1));
   bed.launch(nullptr, writes(more, 64_MiB, 2));
   bed.launch(nullptr, reads(q, 8_MiB, &seen));
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   CHECK(has_contents(seen, 8_MiB, 3));
   for (const Address each : {q, again, more})
     bed.free(each);
 }
 
 TEST_CASE("new memory leaves room for the memory that sleeps", "[sleep]") {
-  Bed bed(with_bytes(256_MiB));
-  Sleep sleep(*bed.allocator);
+  SleepBed bed(256_MiB);
   const Address p = bed.malloc(150_MiB);
-  REQUIRE(sleep.go({}).asleep);
-  Address out = 0;
-  CHECK(bed.allocator->allocate(bed.sim.context(), 150_MiB, &out).code() ==
-        CUDA_ERROR_OUT_OF_MEMORY);
-  CHECK(sleep.state() == SleepState::Awake);
+  REQUIRE(bed.sleep.go({}).asleep);
+  CHECK(bed.fails_for_memory(150_MiB));
+  CHECK(bed.sleep.state() == SleepState::Awake);
   bed.free(p);
 }
 
 TEST_CASE("where the device is full waking waits for room", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
-  const Address p = bed.malloc(60_MiB);
-  bed.launch(nullptr, writes(p, 60_MiB, 4));
-  REQUIRE(sleep.go({}).asleep);
+  SleepBed bed;
+  const Address p = written(bed, 60_MiB, 4);
+  REQUIRE(bed.sleep.go({}).asleep);
   sim::fail_symbol("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
   std::string seen;
   bed.launch(nullptr, reads(p, 60_MiB, &seen));
   CHECK(sim::failures_given() == 1);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(runs_without_faults());
   CHECK(has_contents(seen, 60_MiB, 4));
   bed.free(p);
 }
 
 TEST_CASE("waking that finds no room for all keeps none, on any device", "[sleep]") {
   static std::vector<Bytes> while_waiting;
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
-  const Address p = bed.malloc(20_MiB);
-  bed.launch(nullptr, writes(p, 20_MiB, 4));
-  Address q = 0;
+  SleepBed bed;
+  const Address p = written(bed, 20_MiB, 4);
   const CUcontext second = make_context(1);
-  REQUIRE(bed.allocator->allocate(second, 20_MiB, &q).ok());
+  const Address q = bed.malloc_in(second, 20_MiB);
   bed.launch(nullptr, writes(q, 20_MiB, 5));
   REQUIRE(sim::used(1) >= 20_MiB);
   const auto pages = sim::count("cuMemCreate");
@@ -182,13 +161,13 @@ TEST_CASE("waking that finds no room for all keeps none, on any device", "[sleep
         return Room::Nobody;
       }});
   for (const auto call : {decltype(pages){1}, pages / 2, pages}) {
-    REQUIRE(sleep.go({}).asleep);
+    REQUIRE(bed.sleep.go({}).asleep);
     const Bytes left = sim::used(0) + sim::used(1);
     while_waiting.clear();
     sim::fail_symbol("cuMemCreate", call, CUDA_ERROR_OUT_OF_MEMORY);
-    sleep.wake();
+    bed.sleep.wake();
     CHECK(while_waiting == std::vector<Bytes>{left});
-    CHECK(sleep.state() == SleepState::Awake);
+    CHECK(bed.sleep.state() == SleepState::Awake);
   }
   const auto holds_in = [&](CUcontext context, Address address, int value) {
     const CurrentContext current(bed.sim.driver(), context);
@@ -203,11 +182,9 @@ TEST_CASE("a context may end between two wakings that find no room", "[sleep]") 
   static Bed* in = nullptr;
   static CUcontext second = nullptr;
   for (const bool last : {false, true}) {  // which page finds none
-    Bed bed(with_bytes());
+    SleepBed bed;
     in = &bed;
-    Sleep sleep(*bed.allocator);
-    const Address p = bed.malloc(20_MiB);
-    bed.launch(nullptr, writes(p, 20_MiB, 4));
+    const Address p = written(bed, 20_MiB, 4);
     second = make_context(1);
     const Address q = bed.malloc_in(second, 20_MiB);
     bed.launch(nullptr, writes(q, 20_MiB, 5));
@@ -220,12 +197,12 @@ TEST_CASE("a context may end between two wakings that find no room", "[sleep]") 
           }
           return Room::Nobody;
         }});
-    fall_asleep(sleep);
+    fall_asleep(bed.sleep);
     const auto pages = sim::count("cuMemCreate");
     sim::fail_symbol("cuMemCreate", last ? pages : 1, CUDA_ERROR_OUT_OF_MEMORY);
-    sleep.wake();
+    bed.sleep.wake();
     CHECK(second == nullptr);
-    CHECK(sleep.state() == SleepState::Awake);
+    CHECK(bed.sleep.state() == SleepState::Awake);
     CHECK(sim::used(1) == 0);
     const CurrentContext current(bed.sim.driver(), bed.sim.context());
     CHECK(holds(bed, p, 20_MiB, 4));
@@ -234,8 +211,7 @@ TEST_CASE("a context may end between two wakings that find no room", "[sleep]") 
     REQUIRE(bed.allocator->allocate(third, 20_MiB, &again).ok());
     const CurrentContext of_third(bed.sim.driver(), third);
     bed.launch(nullptr, writes(again, 20_MiB, 6));
-    sim::run_all();
-    CHECK(sim::faults().empty());
+    CHECK(runs_without_faults());
   }
 }
 
@@ -263,13 +239,12 @@ TEST_CASE("waking makes no page while the device reports too little memory", "[s
 }
 
 TEST_CASE("a process that sleeps twice has one reserve of host memory", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address p = bed.malloc(8_MiB);
   for (int i = 1; i < 4; ++i) {
     bed.launch(nullptr, writes(p, 8_MiB, i));
-    REQUIRE(sleep.go({}).asleep);
-    CHECK_FALSE(sleep.go({}).asleep);
+    REQUIRE(bed.sleep.go({}).asleep);
+    CHECK_FALSE(bed.sleep.go({}).asleep);
     REQUIRE(holds(bed, p, 8_MiB, i));
   }
   CHECK(sim::live_host_blocks() == 1);
@@ -279,8 +254,7 @@ TEST_CASE("a process that sleeps twice has one reserve of host memory", "[sleep]
 TEST_CASE("pages that are being copied out stay when they are freed and trimmed", "[sleep]") {
   static Bed* there = nullptr;
   static Address mine = 0;
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   there = &bed;
   mine = bed.malloc(8_MiB);
   const Address other = bed.malloc(8_MiB);
@@ -292,7 +266,7 @@ TEST_CASE("pages that are being copied out stay when they are freed and trimmed"
     CHECK(there->allocator->free(p).has_value());
     CHECK(there->allocator->trim(0, ~0ULL).ok());
   });
-  REQUIRE(sleep.go({}).asleep);
+  REQUIRE(bed.sleep.go({}).asleep);
   CHECK(mine == 0);
   sim::set_entry_check(nullptr);
   CHECK(holds(bed, other, 8_MiB, 6));
@@ -301,16 +275,14 @@ TEST_CASE("pages that are being copied out stay when they are freed and trimmed"
 }
 
 TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOPS", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address open = bed.malloc(40_MiB);
   const Address registered = bed.malloc(40_MiB);
   const Address mine = bed.malloc(40_MiB);
   const ExportedBlock block = pin(bed, open);
-  BlockInfo info;
-  REQUIRE(bed.allocator->find(registered, &info) == Ownership::Live);
-  sleep.keep_awake(registered, info.buffer_id, true);
-  const SleepAnswer answer = fall_asleep(sleep);
+  const BlockInfo info = bed.info(registered);
+  bed.sleep.keep_awake(registered, info.buffer_id, true);
+  const SleepAnswer answer = fall_asleep(bed.sleep);
   CHECK(answer.sums.exported >= 40_MiB);
   CHECK(answer.sums.registered >= 38_MiB);
   CHECK(says(answer, "exported"));
@@ -318,18 +290,17 @@ TEST_CASE("what others have open stays awake, and so does memory with SYNC_MEMOP
   for (const Page& page : block.pages)
     CHECK(page.handle != 0);
   PeerProcesses(*bed.allocator).unpin(block);
-  sleep.keep_awake(registered, info.buffer_id, false);
-  sleep.wake();
-  CHECK_FALSE(says(sleep.go({}), "stays awake"));
-  sleep.wake();
+  bed.sleep.keep_awake(registered, info.buffer_id, false);
+  bed.sleep.wake();
+  CHECK_FALSE(says(bed.sleep.go({}), "stays awake"));
+  bed.sleep.wake();
   for (const Address each : {open, registered, mine})
     bed.free(each);
 }
 
 TEST_CASE("a context with SYNC_MEMOPS stays awake, whenever the flag was set", "[sleep]") {
   for (const bool before : {true, false}) {
-    Bed bed(with_bytes());
-    Sleep sleep(*bed.allocator);
+    SleepBed bed;
     auto* set_flags = entry<CUresult (*)(unsigned)>("cuCtxSetFlags");
     if (before) REQUIRE(set_flags(kContextSyncMemops) == CUDA_SUCCESS);
     const Address p = bed.malloc(40_MiB);
@@ -337,7 +308,7 @@ TEST_CASE("a context with SYNC_MEMOPS stays awake, whenever the flag was set", "
       REQUIRE(set_flags(kContextSyncMemops) == CUDA_SUCCESS);
       PeerProcesses(*bed.allocator).let_cards_reach(bed.sim.context());
     }
-    const SleepAnswer answer = sleep.go({});
+    const SleepAnswer answer = bed.sleep.go({});
     INFO(answer.text);
     CHECK_FALSE(answer.asleep);
     CHECK(says(answer, "SYNC_MEMOPS"));
@@ -346,18 +317,17 @@ TEST_CASE("a context with SYNC_MEMOPS stays awake, whenever the flag was set", "
 }
 
 TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address p = bed.malloc(8_MiB);
   const CUstream stream = bed.stream();
   begin_capture(bed, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-  const SleepAnswer refused = sleep.go({});
+  const SleepAnswer refused = bed.sleep.go({});
   CHECK_FALSE(refused.asleep);
   CHECK(says(refused, "capture"));
   (void)end_capture(bed, stream);
-  REQUIRE(sleep.go({}).asleep);
+  REQUIRE(bed.sleep.go({}).asleep);
   begin_capture(bed, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(bed.sleep.state() == SleepState::Awake);
   (void)end_capture(bed, stream);
   bed.free(p);
 }
@@ -377,82 +347,57 @@ TEST_CASE("without host memory the process stays awake, with the figures", "[sle
   };
 
   static Full full;
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
-  const Address p = bed.malloc(8_MiB);
-  bed.launch(nullptr, writes(p, 8_MiB, 1));
+  SleepBed bed;
+  const Address p = written(bed, 8_MiB, 1);
   sim::run_all();
-  sleep.set_store(full);
+  bed.sleep.set_store(full);
   const Bytes used = sim::used(0);
-  const SleepAnswer answer = sleep.go({});
+  const SleepAnswer answer = bed.sleep.go({});
   CHECK_FALSE(answer.asleep);
   CHECK(says(answer, "host memory: needs 8 MiB, has 1 MiB"));
-  CHECK(sleep.state() == SleepState::Awake);
+  CHECK(bed.sleep.state() == SleepState::Awake);
   CHECK(sim::used(0) == used);
   bed.free(p);
 }
 
 TEST_CASE("work of any context wakes all, and another device's context reaches it then",
           "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const CUcontext first = bed.sim.context();
-  const Address p = bed.malloc(8_MiB);
-  bed.launch(nullptr, writes(p, 8_MiB, 8));
+  const Address p = written(bed, 8_MiB, 8);
   const CUcontext second = make_context(1);
   bed.launch(nullptr);
   bed.enable_peer(second, first);
-  REQUIRE(sleep.go({.device = 0}).asleep);
+  REQUIRE(bed.sleep.go({.device = 0}).asleep);
   std::string seen;
   bed.launch(nullptr, reads(p, 8_MiB, &seen));
-  CHECK(sleep.state() == SleepState::Awake);
-  sim::run_all();
-  CHECK(sim::faults().empty());
+  CHECK(bed.sleep.state() == SleepState::Awake);
+  CHECK(runs_without_faults());
   CHECK(has_contents(seen, 8_MiB, 8));
   bed.free(p);
 }
 
 TEST_CASE("a process that ends is awake and sleeps no more", "[sleep]") {
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
+  SleepBed bed;
   const Address p = bed.malloc(8_MiB);
-  REQUIRE(sleep.go({}).asleep);
-  sleep.wake_within(1'000'000'000);
-  CHECK(sleep.state() == SleepState::Awake);
-  CHECK(says(sleep.go({}), "the process ends"));
-  CHECK(sleep.state() == SleepState::Awake);
+  REQUIRE(bed.sleep.go({}).asleep);
+  bed.sleep.wake_within(1'000'000'000);
+  CHECK(bed.sleep.state() == SleepState::Awake);
+  CHECK(says(bed.sleep.go({}), "the process ends"));
+  CHECK(bed.sleep.state() == SleepState::Awake);
   bed.free(p);
 }
 
 TEST_CASE("an idle process that gets work meanwhile stays awake", "[sleep]") {
-  static Bed* there = nullptr;
-  static bool come = false;
-  static std::thread* other = nullptr;
-  Bed bed(with_bytes());
-  Sleep sleep(*bed.allocator);
-  const Address p = bed.malloc(8_MiB);
-  bed.launch(nullptr, writes(p, 8_MiB, 1));
-  there = &bed;
-  come = true;
-  sim::set_entry_check([] {
-    if (!come || sim::count("cuMemcpyDtoHAsync_v2") == 0) return;
-    come = false;
-    CUcontext context = nullptr;
-    (void)there->sim.driver().ctx_get_current(&context);
-    other = new std::thread([context] {
-      (void)there->sim.driver().ctx_push(context);
-      there->launch(nullptr);
-    });
-    while (!there->allocator->sleep_gate().somebody_came())
-      std::this_thread::yield();
-  });
-  const SleepAnswer answer = sleep.go({.only_if_idle = true});
-  INFO(answer.text);
-  CHECK_FALSE(answer.asleep);
-  CHECK(answer.disturbed);
-  CHECK(says(answer, "meanwhile"));
-  other->join();
-  delete other;
-  sim::set_entry_check(nullptr);
+  SleepBed bed;
+  const Address p = written(bed, 8_MiB, 1);
+  {
+    const WorkMeanwhile work(bed, "cuMemcpyDtoHAsync_v2");
+    const SleepAnswer answer = bed.sleep.go({.only_if_idle = true});
+    INFO(answer.text);
+    CHECK_FALSE(answer.asleep);
+    CHECK(answer.disturbed);
+    CHECK(says(answer, "meanwhile"));
+  }
   bed.free(p);
 }
