@@ -16,27 +16,6 @@ bool fits(Bed& bed, Bytes bytes) {
 
 }  // namespace
 
-TEST_CASE("small blocks of all sizes share pages", "[nearly_full]") {
-  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
-    Bed bed({.device_memory = 64_MiB}, {.backing = backing});
-    std::vector<Address> blocks;
-    for (Bytes bytes = 1; bytes < 600_KiB; bytes *= 2)
-      blocks.push_back(bed.malloc(bytes));
-    REQUIRE(bed.reserved() == 2_MiB);
-    for (const Address p : blocks) {
-      REQUIRE(p % 512 == 0);
-      bed.launch(nullptr, {.accesses = {{p, 1, true}}});
-      bed.free(p);
-    }
-    sim::run_all();
-    REQUIRE(sim::faults().empty());
-    for (const Stat& stat : bed.stats().allocated_bytes)
-      REQUIRE(stat.current == 0);
-    for (const Stat& stat : bed.stats().active_bytes)
-      REQUIRE(stat.current == 0);
-  }
-}
-
 TEST_CASE("small blocks stay in the page that was used first, and an empty page is free",
           "[nearly_full]") {
   for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
@@ -97,9 +76,7 @@ TEST_CASE("small blocks lie where the driver puts them", "[nearly_full]") {
 
 TEST_CASE("the last page of a device can be had", "[nearly_full]") {
   Bed bed({.device_memory = 64_MiB});
-  std::vector<Address> blocks;
-  for (int i = 0; i < 16; ++i)
-    blocks.push_back(bed.malloc(3_MiB + 1));
+  const auto blocks = bed.blocks(16, 3_MiB + 1);
   REQUIRE(bed.reserved() == 64_MiB);
   for (std::size_t i = 0; i < blocks.size(); i += 2)
     bed.free(blocks[i]);
@@ -111,16 +88,14 @@ TEST_CASE("the last page of a device can be had", "[nearly_full]") {
 TEST_CASE("what is in limbo is waited for before a nearly full device gives more",
           "[nearly_full]") {
   Bed bed({.device_memory = 512_MiB});
-  const CUstream s = bed.stream();
-  const CUstream t = bed.stream();
+  const auto [s, t] = bed.streams<2>();
   const Address p = bed.malloc_on(s, 100_MiB);
   bed.launch(s, {.accesses = {{p, 1, true}}});
   bed.launch(t);
   bed.free_on(s, p);
   REQUIRE(bed.malloc_on(t, 100_MiB) == p);
   bed.launch(t, {.accesses = {{p, 1, true}}});
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
 }
 
 TEST_CASE("slabs come back with the room", "[nearly_full]") {
@@ -133,16 +108,13 @@ TEST_CASE("slabs come back with the room", "[nearly_full]") {
   bed.allocator->empty_all_caches();
   bed.free(gone);
   (void)bed.malloc(64_MiB);
-  std::vector<Address> blocks;
-  for (int i = 0; i < 3000; ++i)
-    blocks.push_back(bed.malloc(700));
+  const auto blocks = bed.blocks(3000, 700);
   for (const Address p : blocks) {
     bed.launch(nullptr, {.accesses = {{p, 700, true}}});
     bed.free(p);
   }
   bed.free(odd);
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
 }
 
 TEST_CASE("the driver is not asked for its free memory at each growth", "[nearly_full]") {

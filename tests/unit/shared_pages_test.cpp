@@ -25,28 +25,35 @@ void use_and_check(Bed& bed, const std::vector<Address>& blocks, Bytes bytes) {
     bed.launch(nullptr, {.accesses = {{p, bytes, true}}});
     bed.free(p);
   }
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
 }
 
 }  // namespace
 
+// All small blocks of a device that is nearly full do.
 TEST_CASE("classes that are hardly used share one page", "[shared_pages]") {
-  for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
-    Bed bed(kRoomy, {.backing = backing});
-    std::vector<Address> blocks;
-    for (Bytes bytes = 1; bytes < 600_KiB; bytes *= 2)
-      blocks.push_back(bed.malloc(bytes));
-    REQUIRE(bed.reserved() == 2_MiB);
-    use_and_check(bed, blocks, 1);
+  for (const sim::Options& device : {kRoomy, sim::Options{.device_memory = 64_MiB}}) {
+    for (const Backing backing : {Backing::Vmm, Backing::Driver}) {
+      Bed bed(device, {.backing = backing});
+      std::vector<Address> blocks;
+      for (Bytes bytes = 1; bytes < 600_KiB; bytes *= 2) {
+        blocks.push_back(bed.malloc(bytes));
+        REQUIRE(blocks.back() % 512 == 0);
+      }
+      REQUIRE(bed.reserved() == 2_MiB);
+      use_and_check(bed, blocks, 1);
+      const DeviceStats stats = bed.stats();
+      for (const StatArray* array : {&stats.allocated_bytes, &stats.active_bytes}) {
+        for (const Stat& stat : *array)
+          REQUIRE(stat.current == 0);
+      }
+    }
   }
 }
 
 TEST_CASE("a class has a slab after so many requests", "[shared_pages]") {
   Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 8});
-  std::vector<Address> blocks;
-  for (int i = 0; i < 8; ++i)
-    blocks.push_back(bed.malloc(700));
+  const auto blocks = bed.blocks(8, 700);
   const Address other = bed.malloc(900);  // of the same class: its first block in a slab
   REQUIRE(page_of(blocks.back()) == page_of(blocks.front()));
   REQUIRE(page_of(other) == other);
@@ -79,8 +86,7 @@ TEST_CASE("streams that take turns in shared pages do not wait for each other",
   // When all is over they are one again.
   sim::run_all();
   CHECK(page_of(bed.malloc_on(streams[0], 1_MiB)) == page_of(first[0]));
-  sim::run_all();
-  REQUIRE(sim::faults().empty());
+  REQUIRE(runs_without_faults());
 }
 
 TEST_CASE("small blocks lie in the gap at the end of a large block's page", "[shared_pages]") {
@@ -104,9 +110,7 @@ TEST_CASE("a slab lies in such a gap, and leaves it", "[shared_pages]") {
   Bed bed(kRoomy, {.backing = Backing::Vmm, .slabs_after = 0});
   const Address large = large_with_gap(bed);
   const auto made = sim::count("cuMemCreate");
-  std::vector<Address> blocks;
-  for (int i = 0; i < 100; ++i)
-    blocks.push_back(bed.malloc(512));
+  const auto blocks = bed.blocks(100, 512);
   REQUIRE(blocks.front() == large + 62_MiB);
   REQUIRE(sim::count("cuMemCreate") == made);
   use_and_check(bed, blocks, 512);
