@@ -75,8 +75,7 @@ Bytes bytes_of(const CUDA_ARRAY3D_DESCRIPTOR& what) {
 template <typename Handle>
 CUresult make(Frame& f, Handle* out, Bytes bytes, Array made) {
   Address address = 0;
-  const CUresult result = alloc_device(f, bytes, Origin::Alloc, &address);
-  if (result != CUDA_SUCCESS) return result;
+  SIM_TRY(alloc_device(f, bytes, Origin::Alloc, &address));
   made.address = address;
   made.context_id = f.context->home->id;
   *out = f.world.arrays.add<Handle>(std::make_unique<Array>(made));
@@ -85,8 +84,7 @@ CUresult make(Frame& f, Handle* out, Bytes bytes, Array made) {
 
 CUresult create(Frame& f, CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* what) {
   if (out == nullptr || what == nullptr || !valid(*what)) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   if ((what->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0) {
     *out = f.world.arrays.add<CUarray>(
         std::make_unique<Array>(Array{.context_id = f.context->home->id, .sparse = true}));
@@ -103,8 +101,7 @@ CUresult create_mipmap(Frame& f,
                        const CUDA_ARRAY3D_DESCRIPTOR* what,
                        unsigned levels) {
   if (out == nullptr || what == nullptr || !valid(*what)) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   CUDA_ARRAY3D_DESCRIPTOR level = *what;
   Bytes bytes = bytes_of(level);
   for (unsigned i = 1; i < levels; ++i) {  // never more than there are
@@ -123,14 +120,12 @@ CUresult destroy(Frame& f, ArrayKind kind, Handle handle) {
   World& w = f.world;
   const Array* array = w.arrays.get(handle);
   if (array == nullptr || array->kind != kind) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult refused = forbid_unsafe(w, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(w, f.thread));
   if (array->sparse) {
     if (array->mapped != 0) drop_mapping(w, array->mapped);
   } else if (array->kind != ArrayKind::External) {
     const Region* region = region_at(w, array->address);
-    const CUresult waited = wait_device(w, f.thread, region->device);
-    if (waited != CUDA_SUCCESS) return waited;
+    SIM_TRY(wait_device(w, f.thread, region->device));
     array = w.arrays.get(handle);
     if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     drop_region(w, f.thread, array->address);

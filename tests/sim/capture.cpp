@@ -88,8 +88,7 @@ CUresult capture_node(World& w, Stream& s, GraphNode node) {
 }
 
 CUresult enqueue(Frame& f, Stream& s, Work work, OpId* op) {
-  const CUresult refused = admit(f.world, s);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(admit(f.world, s));
   if (s.capture != nullptr) {
     CUgraphNodeType type = work.type;
     if (work.kernel) type = CU_GRAPH_NODE_TYPE_KERNEL;
@@ -97,8 +96,7 @@ CUresult enqueue(Frame& f, Stream& s, Work work, OpId* op) {
     if (op != nullptr) *op = 0;
     return capture_node(f.world, s, {.type = type, .work = std::move(work)});
   }
-  const CUresult room = work.kernel ? wait_for_room(f.world, f.thread, s) : CUDA_SUCCESS;
-  if (room != CUDA_SUCCESS) return room;
+  SIM_TRY(work.kernel ? wait_for_room(f.world, f.thread, s) : CUDA_SUCCESS);
   const OpId id = submit(
       f.world,
       {.context = s.context, .stream = &s, .thread = f.thread.id, .work = std::move(work)});
@@ -260,17 +258,14 @@ CUresult update(Frame& f,
 
 }  // namespace
 
-SIM_DOORS(cuStreamBeginCapture, _ptsz, (CUstream s), (s)) {
-  return SIM_DOOR(Context) {
-    return begin(f, door, s, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  });
-}
-
-SIM_DOORS(cuStreamBeginCapture_v2, _ptsz, (CUstream s, CUstreamCaptureMode mode), (s, mode)) {
-  return SIM_DOOR(Context) {
-    return begin(f, door, s, mode);
-  });
-}
+SIM_DOORS_IS(cuStreamBeginCapture,
+             Context,
+             (CUstream s),
+             begin(f, door, s, CU_STREAM_CAPTURE_MODE_GLOBAL))
+SIM_DOORS_IS(cuStreamBeginCapture_v2,
+             Context,
+             (CUstream s, CUstreamCaptureMode mode),
+             begin(f, door, s, mode))
 
 SIM_DOORS(cuStreamBeginCaptureToGraph,
           _ptsz,
@@ -295,37 +290,23 @@ SIM_DOORS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph* graph), (stream,
   });
 }
 
-SIM_DOORS(cuStreamIsCapturing,
-          _ptsz,
-          (CUstream s, CUstreamCaptureStatus* status),
-          (s, status)) {
-  return SIM_DOOR_ON(s) {
-    return info(f, door, s, status, nullptr);
-  });
-}
-
-SIM_DOORS(cuStreamGetCaptureInfo,
-          _ptsz,
-          (CUstream s, CUstreamCaptureStatus* status, cuuint64_t* id),
-          (s, status, id)) {
-  return SIM_DOOR_ON(s) {
-    return info(f, door, s, status, id);
-  });
-}
-
-SIM_DOORS(cuStreamGetCaptureInfo_v2,
-          _ptsz,
-          (CUstream s,
-           CUstreamCaptureStatus* status,
-           cuuint64_t* id,
-           CUgraph* graph,
-           const CUgraphNode** nodes,
-           size_t* n),
-          (s, status, id, graph, nodes, n)) {
-  return SIM_DOOR_ON(s) {
-    return info(f, door, s, status, id, {graph, nodes, n});
-  });
-}
+SIM_ON_STREAM(cuStreamIsCapturing,
+              s,
+              (CUstream s, CUstreamCaptureStatus* status),
+              info(f, door, s, status, nullptr))
+SIM_ON_STREAM(cuStreamGetCaptureInfo,
+              s,
+              (CUstream s, CUstreamCaptureStatus* status, cuuint64_t* id),
+              info(f, door, s, status, id))
+SIM_ON_STREAM(cuStreamGetCaptureInfo_v2,
+              s,
+              (CUstream s,
+               CUstreamCaptureStatus* status,
+               cuuint64_t* id,
+               CUgraph* graph,
+               const CUgraphNode** nodes,
+               size_t* n),
+              info(f, door, s, status, id, {graph, nodes, n}))
 
 SIM_DOORS(cuStreamGetCaptureInfo_v3,
           _ptsz,
@@ -343,23 +324,14 @@ SIM_DOORS(cuStreamGetCaptureInfo_v3,
   });
 }
 
-SIM_DOORS(cuStreamUpdateCaptureDependencies,
-          _ptsz,
-          (CUstream s, CUgraphNode* nodes, size_t n, unsigned flags),
-          (s, nodes, n, flags)) {
-  return SIM_DOOR(Context) {
-    return update(f, door, s, nodes, n, flags);
-  });
-}
-
-SIM_DOORS(cuStreamUpdateCaptureDependencies_v2,
-          _ptsz,
-          (CUstream s, CUgraphNode* nodes, const void* edges, size_t n, unsigned flags),
-          (s, nodes, edges, n, flags)) {
-  return SIM_DOOR(Context) {
-    return update(f, door, s, nodes, n, flags);
-  });
-}
+SIM_DOORS_IS(cuStreamUpdateCaptureDependencies,
+             Context,
+             (CUstream s, CUgraphNode* nodes, size_t n, unsigned flags),
+             update(f, door, s, nodes, n, flags))
+SIM_DOORS_IS(cuStreamUpdateCaptureDependencies_v2,
+             Context,
+             (CUstream s, CUgraphNode* nodes, const void* edges, size_t n, unsigned flags),
+             update(f, door, s, nodes, n, flags))
 
 SIM_ENTRY(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode)) {
   return SIM_CALL(cuThreadExchangeStreamCaptureMode, Init) {

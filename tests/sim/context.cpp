@@ -119,8 +119,7 @@ SIM_ENTRY(cuCtxDestroy_v2, (CUcontext handle)) {
   return SIM_CALL(cuCtxDestroy_v2, Init) {
     const Context* c = f.world.contexts.get(handle);
     if (c == nullptr || c->primary || c->green()) return CUDA_ERROR_INVALID_CONTEXT;
-    const CUresult result = destroy_context(f.world, f.thread, handle);
-    if (result != CUDA_SUCCESS) return result;
+    SIM_TRY(destroy_context(f.world, f.thread, handle));
     auto& stack = f.thread.stack;
     if (!stack.empty() && stack.back() == handle) stack.pop_back();
     return CUDA_SUCCESS;
@@ -157,13 +156,10 @@ SIM_ENTRY(cuCtxSetCurrent, (CUcontext handle)) {
   });
 }
 
-SIM_ENTRY(cuCtxGetCurrent, (CUcontext * out)) {
-  return SIM_CALL(cuCtxGetCurrent, Init) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.thread.stack.empty() ? nullptr : f.thread.stack.back();
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuCtxGetCurrent,
+             Init,
+             (CUcontext * out),
+             answer_with(out, f.thread.stack.empty() ? nullptr : f.thread.stack.back()))
 
 SIM_ENTRY(cuCtxGetDevice, (CUdevice * out)) {
   // Of a destroyed context, too.
@@ -172,9 +168,7 @@ SIM_ENTRY(cuCtxGetDevice, (CUdevice * out)) {
     const auto& ended = f.world.ended_contexts;
     const auto its = ended.find(f.thread.stack.back());
     if (f.context == nullptr && its == ended.end()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.context != nullptr ? f.context->device : its->second;
-    return CUDA_SUCCESS;
+    return answer_with(out, f.context != nullptr ? f.context->device : its->second);
   });
 }
 
@@ -184,19 +178,11 @@ SIM_ENTRY(cuCtxGetId, (CUcontext handle, unsigned long long* out)) {
     const Context* c = handle == nullptr ? current_context(f.world, f.thread, &why)
                                          : f.world.contexts.get(handle);
     if (c == nullptr) return why != CUDA_SUCCESS ? why : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = c->id;
-    return CUDA_SUCCESS;
+    return answer_with(out, c->id);
   });
 }
 
-SIM_ENTRY(cuCtxGetFlags, (unsigned* out)) {
-  return SIM_CALL(cuCtxGetFlags, Context) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.context->flags;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuCtxGetFlags, Context, (unsigned* out), answer_with(out, f.context->flags))
 
 SIM_ENTRY(cuCtxSetFlags, (unsigned flags)) {
   return SIM_CALL(cuCtxSetFlags, Context) {
@@ -209,9 +195,7 @@ SIM_ENTRY(cuCtxGetApiVersion, (CUcontext handle, unsigned* out)) {
   return SIM_CALL(cuCtxGetApiVersion, Init) {
     const Context* c = handle == nullptr ? nullptr : f.world.contexts.get(handle);
     if (handle != nullptr && c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = 3020;
-    return CUDA_SUCCESS;
+    return answer_with(out, 3020);
   });
 }
 
@@ -223,30 +207,20 @@ SIM_ENTRY(cuCtxGetStreamPriorityRange, (int* least, int* greatest)) {
   });
 }
 
-SIM_ENTRY(cuCtxGetLimit, (size_t * out, CUlimit limit)) {
-  return SIM_CALL(cuCtxGetLimit, Context) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = limit == CU_LIMIT_STACK_SIZE ? 1024 : 8 << 20;
-    return CUDA_SUCCESS;
-  });
-}
-
+SIM_ENTRY_IS(cuCtxGetLimit,
+             Context,
+             (size_t * out, CUlimit limit),
+             answer_with(out, limit == CU_LIMIT_STACK_SIZE ? 1024 : 8 << 20))
 SIM_ENTRY_IS(cuCtxSetLimit, Context, (CUlimit limit, size_t value), CUDA_SUCCESS)
-
-SIM_ENTRY(cuCtxGetCacheConfig, (CUfunc_cache * out)) {
-  return SIM_CALL(cuCtxGetCacheConfig, Context) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = CU_FUNC_CACHE_PREFER_NONE;
-    return CUDA_SUCCESS;
-  });
-}
-
+SIM_ENTRY_IS(cuCtxGetCacheConfig,
+             Context,
+             (CUfunc_cache * out),
+             answer_with(out, CU_FUNC_CACHE_PREFER_NONE))
 SIM_ENTRY_IS(cuCtxSetCacheConfig, Context, (CUfunc_cache config), CUDA_SUCCESS)
 
 SIM_ENTRY(cuCtxSynchronize, (void)) {
   return SIM_CALL(cuCtxSynchronize, Context) {
-    const CUresult refused = forbid_in_context(f.world, *f.context);
-    if (refused != CUDA_SUCCESS) return refused;
+    SIM_TRY(forbid_in_context(f.world, *f.context));
     return wait_context(f.world, f.thread, *f.context);
   });
 }
@@ -258,8 +232,7 @@ SIM_ENTRY(cuCtxSynchronize_v2, (CUcontext handle)) {
                                              : f.world.contexts.get(handle);
     if (found == nullptr) return why;
     Context& context = *found->home;
-    const CUresult refused = forbid_in_context(f.world, context);
-    if (refused != CUDA_SUCCESS) return refused;
+    SIM_TRY(forbid_in_context(f.world, context));
     return wait_context(f.world, f.thread, context);
   });
 }

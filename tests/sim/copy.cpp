@@ -152,8 +152,7 @@ void note_guest(World& w, const Context& by, Address end, OpId op) {
 CUresult run_copy(Frame& f, Door door, CUstream stream, const Plan& plan, Wait wait) {
   World& w = f.world;
   if (wait == Wait::Always || wait == Wait::Never) {
-    const CUresult refused = forbid_unsafe(w, f.thread);
-    if (refused != CUDA_SUCCESS) return refused;
+    SIM_TRY(forbid_unsafe(w, f.thread));
   }
   Stream* s = find_stream(f, door, stream);
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
@@ -162,8 +161,7 @@ CUresult run_copy(Frame& f, Door door, CUstream stream, const Plan& plan, Wait w
   const bool to_pageable = pageable(w, plan.to.address);
   const bool staged = pageable(w, plan.from.address) && s->capture == nullptr;
   Work work;
-  const CUresult made = planned(w, *f.context, plan, staged, &work);
-  if (made != CUDA_SUCCESS) return made;
+  SIM_TRY(planned(w, *f.context, plan, staged, &work));
   OpId op = 0;
   const CUresult result = enqueue(f, *s, std::move(work), &op);
   if (result != CUDA_SUCCESS || op == 0) return result;
@@ -354,18 +352,14 @@ SIM_DOORS(cuMemcpyDtoDAsync_v2,
   });
 }
 
-SIM_DOORS(cuMemcpyPeerAsync,
-          _ptsz,
-          (CUdeviceptr to,
-           CUcontext to_context,
-           CUdeviceptr from,
-           CUcontext from_context,
-           size_t n,
-           CUstream s),
-          (to, to_context, from, from_context, n, s)) {
-  return SIM_DOOR_ON(s) {
-    return run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory);
-  });
-}
+SIM_ON_STREAM(cuMemcpyPeerAsync,
+              s,
+              (CUdeviceptr to,
+               CUcontext to_context,
+               CUdeviceptr from,
+               CUcontext from_context,
+               size_t n,
+               CUstream s),
+              run_copy(f, door, s, line(to, from, n), Wait::ForHostMemory))
 
 }  // namespace custash::sim

@@ -143,22 +143,12 @@ CUresult set_flags(Frame& f, CUdevice device, unsigned flags) {
 
 }  // namespace
 
-SIM_ENTRY(cuDeviceGet, (CUdevice * out, int ordinal)) {
-  return SIM_CALL(cuDeviceGet, Init) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (!valid(f.world, ordinal)) return CUDA_ERROR_INVALID_DEVICE;
-    *out = ordinal;
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_ENTRY(cuDeviceGetCount, (int* out)) {
-  return SIM_CALL(cuDeviceGetCount, Init) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.world.options.devices;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuDeviceGet,
+             Init,
+             (CUdevice * out, int ordinal),
+             out != nullptr && !valid(f.world, ordinal) ? CUDA_ERROR_INVALID_DEVICE
+                                                        : answer_with(out, ordinal))
+SIM_ENTRY_IS(cuDeviceGetCount, Init, (int* out), answer_with(out, f.world.options.devices))
 
 SIM_ENTRY(cuDeviceGetName, (char* name, int length, CUdevice device)) {
   return SIM_CALL(cuDeviceGetName, Init) {
@@ -169,24 +159,18 @@ SIM_ENTRY(cuDeviceGetName, (char* name, int length, CUdevice device)) {
   });
 }
 
-SIM_ENTRY_IS(cuDeviceGetUuid, Init, (CUuuid * out, CUdevice device), uuid(f, out, device))
-SIM_ENTRY_IS(cuDeviceGetUuid_v2, Init, (CUuuid * out, CUdevice device), uuid(f, out, device))
-
-SIM_ENTRY(cuDeviceTotalMem_v2, (size_t * out, CUdevice device)) {
-  return SIM_CALL(cuDeviceTotalMem_v2, Init) {
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.world.options.device_memory;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_AND_V2(cuDeviceGetUuid, Init, (CUuuid * out, CUdevice device), uuid(f, out, device))
+SIM_ENTRY_IS(cuDeviceTotalMem_v2,
+             Init,
+             (size_t * out, CUdevice device),
+             !valid(f.world, device) ? CUDA_ERROR_INVALID_DEVICE
+                                     : answer_with(out, f.world.options.device_memory))
 
 SIM_ENTRY(cuDeviceGetAttribute, (int* out, CUdevice_attribute which, CUdevice device)) {
   return SIM_CALL(cuDeviceGetAttribute, Init) {
     if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
-    if (out == nullptr || which <= 0) return CUDA_ERROR_INVALID_VALUE;
-    *out = attribute(f.world, which, device);
-    return CUDA_SUCCESS;
+    if (which <= 0) return CUDA_ERROR_INVALID_VALUE;
+    return answer_with(out, attribute(f.world, which, device));
   });
 }
 
@@ -223,42 +207,28 @@ SIM_ENTRY(cuDeviceGetByPCIBusId, (CUdevice * out, const char* id)) {
   });
 }
 
-SIM_ENTRY(cuDeviceCanAccessPeer, (int* out, CUdevice device, CUdevice peer)) {
-  return SIM_CALL(cuDeviceCanAccessPeer, Init) {
-    if (!valid(f.world, device) || !valid(f.world, peer)) return CUDA_ERROR_INVALID_DEVICE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = device != peer && f.world.options.peers ? 1 : 0;
-    return CUDA_SUCCESS;
-  });
-}
-
-SIM_ENTRY(cuDeviceGetP2PAttribute,
-          (int* out, CUdevice_P2PAttribute which, CUdevice device, CUdevice peer)) {
-  return SIM_CALL(cuDeviceGetP2PAttribute, Init) {
-    if (!valid(f.world, device) || !valid(f.world, peer) || device == peer)
-      return CUDA_ERROR_INVALID_DEVICE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.world.options.peers ? 1 : 0;
-    return CUDA_SUCCESS;
-  });
-}
-
+SIM_ENTRY_IS(cuDeviceCanAccessPeer,
+             Init,
+             (int* out, CUdevice device, CUdevice peer),
+             !valid(f.world, device) || !valid(f.world, peer)
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : answer_with(out, device != peer && f.world.options.peers ? 1 : 0))
+SIM_ENTRY_IS(cuDeviceGetP2PAttribute,
+             Init,
+             (int* out, CUdevice_P2PAttribute which, CUdevice device, CUdevice peer),
+             !valid(f.world, device) || !valid(f.world, peer) || device == peer
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : answer_with(out, f.world.options.peers ? 1 : 0))
 SIM_ENTRY_IS(cuDevicePrimaryCtxRetain,
              Init,
              (CUcontext * out, CUdevice device),
              retain_primary(f, out, device))
-SIM_ENTRY_IS(cuDevicePrimaryCtxRelease, Init, (CUdevice device), release_primary(f, device))
-SIM_ENTRY_IS(cuDevicePrimaryCtxRelease_v2, Init, (CUdevice device), release_primary(f, device))
-SIM_ENTRY_IS(cuDevicePrimaryCtxReset, Init, (CUdevice device), reset_primary(f, device))
-SIM_ENTRY_IS(cuDevicePrimaryCtxReset_v2, Init, (CUdevice device), reset_primary(f, device))
-SIM_ENTRY_IS(cuDevicePrimaryCtxSetFlags,
-             Init,
-             (CUdevice device, unsigned flags),
-             set_flags(f, device, flags))
-SIM_ENTRY_IS(cuDevicePrimaryCtxSetFlags_v2,
-             Init,
-             (CUdevice device, unsigned flags),
-             set_flags(f, device, flags))
+SIM_ENTRY_AND_V2(cuDevicePrimaryCtxRelease, Init, (CUdevice device), release_primary(f, device))
+SIM_ENTRY_AND_V2(cuDevicePrimaryCtxReset, Init, (CUdevice device), reset_primary(f, device))
+SIM_ENTRY_AND_V2(cuDevicePrimaryCtxSetFlags,
+                 Init,
+                 (CUdevice device, unsigned flags),
+                 set_flags(f, device, flags))
 
 SIM_ENTRY(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned* flags, int* active)) {
   return SIM_CALL(cuDevicePrimaryCtxGetState, Init) {

@@ -55,8 +55,7 @@ CUresult run_entry(World& w, Symbol symbol, Needs needs, Body body, void* closur
     if (!w.initialised) return CUDA_ERROR_NOT_INITIALIZED;
   }
   if (switched_off(w, kSymbolTable[symbol].name)) return CUDA_ERROR_NOT_SUPPORTED;
-  const CUresult failure = injected(w, symbol);
-  if (failure != CUDA_SUCCESS) return failure;
+  SIM_TRY(injected(w, symbol));
   if (lacks_room(w, symbol)) return CUDA_ERROR_OUT_OF_MEMORY;
   w.now += base_cost(symbol);
   advance(w);

@@ -38,6 +38,13 @@
 // For a call on a stream: without a current context it works in the stream's.
 #define SIM_DOOR_ON(stream) call_on(door, stream, [&](Frame & f) -> CUresult
 
+// Answers what the call answers, unless that is success.
+#define SIM_TRY(...)                                       \
+  do {                                                     \
+    const CUresult sim_try_code = __VA_ARGS__;             \
+    if (sim_try_code != CUDA_SUCCESS) return sim_try_code; \
+  } while (0)
+
 // An entry whose answer is one expression of the frame `f`.
 #define SIM_ENTRY_IS(name, needs, params, ...) \
   SIM_ENTRY(name, params) {                    \
@@ -45,6 +52,24 @@
       return __VA_ARGS__;                      \
     });                                        \
   }
+#define SIM_ENTRY_AND_V2(name, needs, params, ...) \
+  SIM_ENTRY_IS(name, needs, params, __VA_ARGS__)   \
+  SIM_ENTRY_IS(name##_v2, needs, params, __VA_ARGS__)
+
+// The same with two doors, of the frame `f` and the `door`.
+#define SIM_THROUGH(name, number, per_thread, params, how, ...) \
+  SIM_ENTRY(name, params) {                                     \
+    const Door door{number, per_thread};                        \
+    return how {                                                \
+      return __VA_ARGS__;                                       \
+    });                                                         \
+  }
+#define SIM_DOORS_IS(name, needs, params, ...)                             \
+  SIM_THROUGH(name, k_##name, false, params, SIM_DOOR(needs), __VA_ARGS__) \
+  SIM_THROUGH(name##_ptsz, k_##name##_ptsz, true, params, SIM_DOOR(needs), __VA_ARGS__)
+#define SIM_ON_STREAM(name, stream, params, ...)                               \
+  SIM_THROUGH(name, k_##name, false, params, SIM_DOOR_ON(stream), __VA_ARGS__) \
+  SIM_THROUGH(name##_ptsz, k_##name##_ptsz, true, params, SIM_DOOR_ON(stream), __VA_ARGS__)
 
 namespace custash::sim {
 
@@ -77,6 +102,14 @@ CUresult call(Symbol symbol, Needs needs, Fn&& fn) {
       needs,
       [](void* closure, Frame& f) { return (*static_cast<Plain*>(closure))(f); },
       &fn);
+}
+
+// The answer of an entry that tells one value.
+template <typename Out, typename Value>
+CUresult answer_with(Out* out, const Value& value) {
+  if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *out = value;
+  return CUDA_SUCCESS;
 }
 
 bool switched_off(const World& world,

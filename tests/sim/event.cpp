@@ -28,8 +28,7 @@ CUresult record(Frame& f, Door door, CUevent handle, CUstream stream, bool outsi
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->context_id != s->context->home->id) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult refused = admit(f.world, *s);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(admit(f.world, *s));
   if (s->capture != nullptr && outside)
     return capture_node(f.world,
                         *s,
@@ -82,8 +81,7 @@ CUresult stream_wait(
   Stream* s = find_stream(f, door, stream);
   if (event == nullptr || s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (event->capture_id != 0) return join_capture(f, *s, *event);
-  const CUresult refused = admit(f.world, *s);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(admit(f.world, *s));
   if (s->capture != nullptr && outside)
     return capture_node(f.world,
                         *s,
@@ -142,31 +140,19 @@ SIM_ENTRY_IS(cuEventDestroy_v2,
              Init,
              (CUevent event),
              f.world.events.drop(event) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS)
-
-SIM_DOORS(cuEventRecord, _ptsz, (CUevent event, CUstream stream), (event, stream)) {
-  return SIM_DOOR_ON(stream) {
-    return record(f, door, event, stream);
-  });
-}
-
-SIM_DOORS(cuEventRecordWithFlags,
-          _ptsz,
-          (CUevent event, CUstream stream, unsigned flags),
-          (event, stream, flags)) {
-  return SIM_DOOR_ON(stream) {
-    return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream, flags == 1);
-  });
-}
-
-SIM_DOORS(cuStreamWaitEvent,
-          _ptsz,
-          (CUstream stream, CUevent event, unsigned flags),
-          (stream, event, flags)) {
-  return SIM_DOOR_ON(stream) {
-    return flags > 1 ? CUDA_ERROR_INVALID_VALUE
-                     : stream_wait(f, door, stream, event, flags == 1);
-  });
-}
+SIM_ON_STREAM(cuEventRecord,
+              stream,
+              (CUevent event, CUstream stream),
+              record(f, door, event, stream))
+SIM_ON_STREAM(cuEventRecordWithFlags,
+              stream,
+              (CUevent event, CUstream stream, unsigned flags),
+              flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(f, door, event, stream, flags == 1))
+SIM_ON_STREAM(cuStreamWaitEvent,
+              stream,
+              (CUstream stream, CUevent event, unsigned flags),
+              flags > 1 ? CUDA_ERROR_INVALID_VALUE
+                        : stream_wait(f, door, stream, event, flags == 1))
 
 SIM_ENTRY(cuEventQuery, (CUevent handle)) {
   return SIM_CALL(cuEventQuery, Init) {
@@ -187,28 +173,22 @@ SIM_ENTRY(cuEventSynchronize, (CUevent handle)) {
     if (event->recorded == 0) return CUDA_SUCCESS;
     const std::uint64_t context = event->context_id;
     const Nanoseconds finish = is_done(f.world, event->recorded) ? event->finish : 0;
-    const CUresult result = wait_for(f.world, f.thread, {event->recorded});
-    if (result != CUDA_SUCCESS) return result;
+    SIM_TRY(wait_for(f.world, f.thread, {event->recorded}));
     f.world.now = std::max(f.world.now, finish);
     const Context* c = context_by_id(f.world, context);
     return c == nullptr ? CUDA_SUCCESS : c->home->sticky;
   });
 }
 
-SIM_ENTRY_IS(cuEventElapsedTime,
-             Init,
-             (float* ms, CUevent from, CUevent to),
-             elapsed(f, ms, from, to))
-SIM_ENTRY_IS(cuEventElapsedTime_v2,
-             Init,
-             (float* ms, CUevent from, CUevent to),
-             elapsed(f, ms, from, to))
+SIM_ENTRY_AND_V2(cuEventElapsedTime,
+                 Init,
+                 (float* ms, CUevent from, CUevent to),
+                 elapsed(f, ms, from, to))
 
 CUresult record_context(Frame& f, Context& c, CUevent event) {
   Event* e = f.world.events.get(event);
   if (e == nullptr || e->context_id != c.home->id) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult refused = forbid_in_context(f.world, c);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_in_context(f.world, c));
   if (c.home->sticky != CUDA_SUCCESS) return c.home->sticky;
   e->capture_id = 0;
   e->recorded = submit(f.world,
@@ -225,8 +205,7 @@ CUresult record_context(Frame& f, Context& c, CUevent event) {
 CUresult wait_in_context(Frame& f, Context& c, CUevent event) {
   const Event* e = f.world.events.get(event);
   if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult refused = forbid_in_context(f.world, c);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_in_context(f.world, c));
   if (e->capture_id != 0) {
     if (Capture* capture = capture_by_id(f.world, e->capture_id)) invalidate(*capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

@@ -61,15 +61,13 @@ CUresult planned(World& w, const Context& by, const Fill& fill, Work* out) {
 CUresult run_fill(Frame& f, Door door, CUstream stream, const Fill& fill, bool sync) {
   World& w = f.world;
   if (sync) {
-    const CUresult refused = forbid_unsafe(w, f.thread);
-    if (refused != CUDA_SUCCESS) return refused;
+    SIM_TRY(forbid_unsafe(w, f.thread));
   }
   Stream* s = find_stream(f, door, stream);
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (fill.width == 0 || fill.height == 0) return CUDA_SUCCESS;
   Work work;
-  const CUresult made = planned(w, *f.context, fill, &work);
-  if (made != CUDA_SUCCESS) return made;
+  SIM_TRY(planned(w, *f.context, fill, &work));
   const CUresult result = enqueue(f, *s, std::move(work));
   return result == CUDA_SUCCESS && sync && f.context->sync_memops()
              ? wait_stream(w, f.thread, *s)
@@ -141,22 +139,13 @@ CUresult prefetch(Frame& f, Door door, CUdeviceptr address, CUstream stream) {
 
 }  // namespace
 
-SIM_DOORS(cuMemPrefetchAsync,
-          _ptsz,
-          (CUdeviceptr address, size_t n, CUdevice device, CUstream s),
-          (address, n, device, s)) {
-  return SIM_DOOR(Context) {
-    return prefetch(f, door, address, s);
-  });
-}
-
-SIM_DOORS(cuMemPrefetchAsync_v2,
-          _ptsz,
-          (CUdeviceptr address, size_t n, CUmemLocation where, unsigned flags, CUstream s),
-          (address, n, where, flags, s)) {
-  return SIM_DOOR(Context) {
-    return prefetch(f, door, address, s);
-  });
-}
+SIM_DOORS_IS(cuMemPrefetchAsync,
+             Context,
+             (CUdeviceptr address, size_t n, CUdevice device, CUstream s),
+             prefetch(f, door, address, s))
+SIM_DOORS_IS(cuMemPrefetchAsync_v2,
+             Context,
+             (CUdeviceptr address, size_t n, CUmemLocation where, unsigned flags, CUstream s),
+             prefetch(f, door, address, s))
 
 }  // namespace custash::sim

@@ -114,27 +114,18 @@ SIM_ENTRY(cuGraphClone, (CUgraph * out, CUgraph graph)) {
   });
 }
 
-SIM_ENTRY_IS(cuGraphInstantiate,
-             Init,
-             (CUgraphExec * out, CUgraph graph, CUgraphNode* bad, char* log, size_t n),
-             instantiate(f, out, graph))
-SIM_ENTRY_IS(cuGraphInstantiate_v2,
-             Init,
-             (CUgraphExec * out, CUgraph graph, CUgraphNode* bad, char* log, size_t n),
-             instantiate(f, out, graph))
+SIM_ENTRY_AND_V2(cuGraphInstantiate,
+                 Init,
+                 (CUgraphExec * out, CUgraph graph, CUgraphNode* bad, char* log, size_t n),
+                 instantiate(f, out, graph))
 SIM_ENTRY_IS(cuGraphInstantiateWithFlags,
              Init,
              (CUgraphExec * out, CUgraph graph, unsigned long long flags),
              instantiate(f, out, graph))
-
-SIM_DOORS(cuGraphInstantiateWithParams,
-          _ptsz,
-          (CUgraphExec * out, CUgraph graph, void* params),
-          (out, graph, params)) {
-  return SIM_DOOR(Init) {
-    return instantiate(f, out, graph);
-  });
-}
+SIM_DOORS_IS(cuGraphInstantiateWithParams,
+             Init,
+             (CUgraphExec * out, CUgraph graph, void* params),
+             instantiate(f, out, graph))
 
 SIM_DOORS(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream), (exec, stream)) {
   return SIM_DOOR(Context) {

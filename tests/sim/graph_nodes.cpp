@@ -19,8 +19,7 @@ CUresult add(Frame& f,
   auto before = ids_of(f.world, handle, after, count);
   if (out == nullptr || graph == nullptr || !before) return CUDA_ERROR_INVALID_VALUE;
   GraphNode node;
-  const CUresult bad = make(&node);
-  if (bad != CUDA_SUCCESS) return bad;
+  SIM_TRY(make(&node));
   node.after = *std::move(before);
   const NodeId id = add_node(f.world, *graph, std::move(node));
   *out = handle_of(f.world, handle, *find_node(*graph, id));

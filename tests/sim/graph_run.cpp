@@ -98,8 +98,7 @@ void each_node(const Graph& graph, Visit&& visit) {
 CUresult launch_graph(Frame& f, Stream& s, Graph& executable) {
   World& w = f.world;
   if (s.capture != nullptr) return forbid_on_stream(w, f.thread, s);
-  const CUresult refused = admit(w, s);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(admit(w, s));
   Launch launch{w, f.thread, s, {}};
   bool alive = true;
   each_node(executable, [&](const GraphNode& node) {

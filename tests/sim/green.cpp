@@ -79,8 +79,7 @@ CUresult create(Frame& f, Green* out, void* description, int device, unsigned fl
       f.world.resources.get(description) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   CUcontext primary = nullptr;
-  const CUresult retained = retain_primary(f, &primary, device);
-  if (retained != CUDA_SUCCESS) return retained;
+  SIM_TRY(retain_primary(f, &primary, device));
   Context* c = f.world.contexts.get(make_context(f.world, device, false, 0));
   c->home = f.world.contexts.get(primary);
   c->home->greens.push_back(c);
@@ -133,27 +132,22 @@ CUresult destroy(Frame& f, Green green) {
 
 }  // namespace
 
-SIM_ENTRY(cuDeviceGetDevResource, (CUdevice device, void* out, int type)) {
-  return SIM_CALL(cuDeviceGetDevResource, Init) {
-    if (device < 0 || device >= f.world.options.devices) return CUDA_ERROR_INVALID_DEVICE;
-    return give(static_cast<Resource*>(out), type);
-  });
-}
-
-SIM_ENTRY(cuCtxGetDevResource, (CUcontext context, void* out, int type)) {
-  return SIM_CALL(cuCtxGetDevResource, Init) {
-    if (f.world.contexts.get(context) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    return give(static_cast<Resource*>(out), type);
-  });
-}
-
-SIM_ENTRY(cuGreenCtxGetDevResource, (Green green, void* out, int type)) {
-  return SIM_CALL(cuGreenCtxGetDevResource, Init) {
-    if (find(f.world, green) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    return give(static_cast<Resource*>(out), type);
-  });
-}
-
+SIM_ENTRY_IS(cuDeviceGetDevResource,
+             Init,
+             (CUdevice device, void* out, int type),
+             device < 0 || device >= f.world.options.devices
+                 ? CUDA_ERROR_INVALID_DEVICE
+                 : give(static_cast<Resource*>(out), type))
+SIM_ENTRY_IS(cuCtxGetDevResource,
+             Init,
+             (CUcontext context, void* out, int type),
+             f.world.contexts.get(context) == nullptr ? CUDA_ERROR_INVALID_CONTEXT
+                                                      : give(static_cast<Resource*>(out), type))
+SIM_ENTRY_IS(cuGreenCtxGetDevResource,
+             Init,
+             (Green green, void* out, int type),
+             find(f.world, green) == nullptr ? CUDA_ERROR_INVALID_CONTEXT
+                                             : give(static_cast<Resource*>(out), type))
 SIM_ENTRY_IS(cuDevSmResourceSplitByCount,
              Init,
              (void* result,
@@ -188,9 +182,7 @@ SIM_ENTRY(cuCtxFromGreenCtx, (CUcontext * out, Green green)) {
   return SIM_CALL(cuCtxFromGreenCtx, Init) {
     const Context* c = find(f.world, green);
     if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = c->handle;
-    return CUDA_SUCCESS;
+    return answer_with(out, c->handle);
   });
 }
 
@@ -221,9 +213,7 @@ SIM_ENTRY(cuGreenCtxGetId, (Green green, unsigned long long* out)) {
   return SIM_CALL(cuGreenCtxGetId, Init) {
     const Context* c = find(f.world, green);
     if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = c->id;
-    return CUDA_SUCCESS;
+    return answer_with(out, c->id);
   });
 }
 
@@ -246,9 +236,7 @@ SIM_ENTRY(cuStreamGetGreenCtx, (CUstream stream, Green* out)) {
   return SIM_CALL(cuStreamGetGreenCtx, Context) {
     const Stream* s = find_stream(f.world, f.thread, f.context, false, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = handle_of(*s->context);
-    return CUDA_SUCCESS;
+    return answer_with(out, handle_of(*s->context));
   });
 }
 

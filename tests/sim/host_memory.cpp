@@ -15,8 +15,7 @@ constexpr Bytes kMostUntold = 1_MiB;
 
 CUresult alloc(Frame& f, void** out, size_t bytes, unsigned flags) {
   if (out == nullptr || (flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   *out = nullptr;
   if (bytes == 0) return CUDA_SUCCESS;
   const Bytes size = align_up(bytes, 4_KiB);
@@ -46,13 +45,11 @@ const Region* exact(World& w, const void* p, bool registered) {
 }
 
 CUresult drop(Frame& f, const void* p, bool registered, CUresult unknown) {
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   const Region* region = exact(f.world, p, registered);
   if (region == nullptr) return unknown;
   const std::uint64_t buffer = region->buffer_id;
-  const CUresult waited = wait_device(f.world, f.thread, region->device);
-  if (waited != CUDA_SUCCESS) return waited;
+  SIM_TRY(wait_device(f.world, f.thread, region->device));
   region = exact(f.world, p, registered);
   if (region == nullptr || region->buffer_id != buffer) return unknown;
   f.charge(host_free_cost(region->requested));
@@ -62,8 +59,7 @@ CUresult drop(Frame& f, const void* p, bool registered, CUresult unknown) {
 
 CUresult register_range(Frame& f, void* p, size_t bytes, unsigned flags) {
   if (p == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   const Address base = reinterpret_cast<Address>(p);
   auto next = f.world.regions.lower_bound(base);
   const Region* over = region_at(f.world, base);

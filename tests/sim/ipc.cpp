@@ -119,14 +119,10 @@ SIM_ENTRY(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address)) {
   });
 }
 
-SIM_ENTRY_IS(cuIpcOpenMemHandle,
-             Context,
-             (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
-             open(f, out, handle))
-SIM_ENTRY_IS(cuIpcOpenMemHandle_v2,
-             Context,
-             (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
-             open(f, out, handle))
+SIM_ENTRY_AND_V2(cuIpcOpenMemHandle,
+                 Context,
+                 (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
+                 open(f, out, handle))
 
 SIM_ENTRY(cuIpcCloseMemHandle, (CUdeviceptr address)) {
   return SIM_CALL(cuIpcCloseMemHandle, Context) {

@@ -138,8 +138,7 @@ CUresult launch_function(Door door,
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr || s->context->home != f.context->home) return CUDA_ERROR_INVALID_HANDLE;
     Work work;
-    const CUresult made = kernel_work(f, fn, shape, params, extra, &work);
-    if (made != CUDA_SUCCESS) return made;
+    SIM_TRY(kernel_work(f, fn, shape, params, extra, &work));
     work.early = early;
     OpId op = 0;
     const CUresult result = enqueue(f, *s, std::move(work), &op);

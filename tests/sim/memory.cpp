@@ -127,8 +127,7 @@ std::vector<OpId> copies_of(World& w, const Region& region) {
 CUresult free_device(Frame& f, Address address) {
   World& w = f.world;
   if (address == 0) return CUDA_SUCCESS;
-  const CUresult refused = forbid_unsafe(w, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(w, f.thread));
   auto found = w.regions.find(address);
   if (found == w.regions.end() || found->second.shared || found->second.freed ||
       found->second.origin == Origin::Vmm || found->second.origin == Origin::Host)
@@ -137,9 +136,7 @@ CUresult free_device(Frame& f, Address address) {
   const std::uint64_t context = found->second.context_id;
   if (found->second.origin != Origin::Pool) {
     const CUresult copied = wait_for(w, f.thread, copies_of(w, found->second));
-    const CUresult waited =
-        copied != CUDA_SUCCESS ? copied : wait_device(w, f.thread, found->second.device);
-    if (waited != CUDA_SUCCESS) return waited;
+    SIM_TRY(copied != CUDA_SUCCESS ? copied : wait_device(w, f.thread, found->second.device));
   }
   found = w.regions.find(address);  // another thread may have freed it while we waited
   if (found == w.regions.end() || found->second.buffer_id != buffer)
@@ -156,16 +153,14 @@ CUresult alloc_pitch(
   if (out == nullptr || pitch == nullptr || width == 0 || height == 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   if (width > f.world.options.device_memory) return CUDA_ERROR_OUT_OF_MEMORY;
   const Options& options = f.world.options;
   const Bytes row = align_up(width, options.pitch_unit);
   if (height > options.device_memory / row) return CUDA_ERROR_OUT_OF_MEMORY;
   const Bytes bytes = row * height - (options.whole_last_row ? 0 : row - width);
   Address address = 0;
-  const CUresult result = alloc_device(f, bytes, Origin::Alloc, &address);
-  if (result != CUDA_SUCCESS) return result;
+  SIM_TRY(alloc_device(f, bytes, Origin::Alloc, &address));
   *out = address;
   *pitch = row;
   return CUDA_SUCCESS;
@@ -173,8 +168,7 @@ CUresult alloc_pitch(
 
 CUresult alloc(Frame& f, CUdeviceptr* out, size_t bytes, Origin origin) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   Address address = 0;
   const CUresult result = alloc_device(f, bytes, origin, &address);
   if (result == CUDA_SUCCESS) *out = address;
@@ -194,14 +188,12 @@ SIM_ENTRY_IS(cuMemAllocPitch_v2,
              Context,
              (CUdeviceptr * out, size_t* pitch, size_t width, size_t height, unsigned element),
              alloc_pitch(f, out, pitch, width, height, element))
-
-SIM_ENTRY(cuMemAllocManaged, (CUdeviceptr * out, size_t bytes, unsigned flags)) {
-  return SIM_CALL(cuMemAllocManaged, Context) {
-    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
-      return CUDA_ERROR_INVALID_VALUE;
-    return alloc(f, out, bytes, Origin::Managed);
-  });
-}
+SIM_ENTRY_IS(cuMemAllocManaged,
+             Context,
+             (CUdeviceptr * out, size_t bytes, unsigned flags),
+             flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST
+                 ? CUDA_ERROR_INVALID_VALUE
+                 : alloc(f, out, bytes, Origin::Managed))
 
 SIM_ENTRY(cuMemFree_v2, (CUdeviceptr address)) {
   return SIM_CALL(cuMemFree_v2, ContextIfAny) {

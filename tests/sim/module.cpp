@@ -70,8 +70,7 @@ CUresult global(Frame& f,
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Address& known = m->globals[name];
   if (known == 0) {
-    const CUresult result = alloc_device(f, kGlobal, origin, &known);
-    if (result != CUDA_SUCCESS) return result;
+    SIM_TRY(alloc_device(f, kGlobal, origin, &known));
   }
   if (out != nullptr) *out = known;
   if (bytes != nullptr) *bytes = kGlobal;
@@ -135,13 +134,11 @@ SIM_ENTRY_IS(cuModuleLoadData,
              Context,
              (CUmodule * out, const void* image),
              load(f, out, f.context->id))
-
 SIM_ENTRY_IS(
     cuModuleLoadDataEx,
     Context,
     (CUmodule * out, const void* image, unsigned n, CUjit_option* options, void** values),
     load(f, out, f.context->id))
-
 SIM_ENTRY_IS(cuModuleLoadFatBinary,
              Context,
              (CUmodule * out, const void* image),
@@ -199,15 +196,11 @@ SIM_ENTRY(cuLibraryGetKernel, (void** out, void* library, const char* name)) {
   });
 }
 
-SIM_ENTRY(cuLibraryGetModule, (CUmodule * out, void* library)) {
-  return SIM_CALL(cuLibraryGetModule, Context) {
-    if (f.world.modules.get(library) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = (CUmodule)library;
-    return CUDA_SUCCESS;
-  });
-}
-
+SIM_ENTRY_IS(cuLibraryGetModule,
+             Context,
+             (CUmodule * out, void* library),
+             f.world.modules.get(library) == nullptr ? CUDA_ERROR_INVALID_HANDLE
+                                                     : answer_with(out, (CUmodule)library))
 SIM_ENTRY_IS(cuLibraryGetGlobal,
              Context,
              (CUdeviceptr * out, size_t* bytes, void* library, const char* name),
@@ -262,9 +255,7 @@ SIM_ENTRY(cuFuncGetModule, (CUmodule * out, CUfunction fn)) {
   return SIM_CALL(cuFuncGetModule, Init) {
     const KernelInfo* info = f.world.kernels.get(fn);
     if (info == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = info->module;
-    return CUDA_SUCCESS;
+    return answer_with(out, info->module);
   });
 }
 
@@ -272,9 +263,7 @@ SIM_ENTRY(cuFuncGetName, (const char** out, CUfunction fn)) {
   return SIM_CALL(cuFuncGetName, Init) {
     const KernelInfo* info = f.world.kernels.get(fn);
     if (info == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = info->name.c_str();
-    return CUDA_SUCCESS;
+    return answer_with(out, info->name.c_str());
   });
 }
 
@@ -286,14 +275,10 @@ SIM_ENTRY_IS(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
              Init,
              (int* out, CUfunction fn, int block, size_t shared, unsigned flags),
              active_blocks(out, block))
-
-SIM_ENTRY(cuOccupancyAvailableDynamicSMemPerBlock,
-          (size_t * out, CUfunction fn, int blocks, int block)) {
-  return SIM_CALL(cuOccupancyAvailableDynamicSMemPerBlock, Init) {
-    if (out == nullptr || blocks <= 0 || block <= 0) return CUDA_ERROR_INVALID_VALUE;
-    *out = 233472 / static_cast<size_t>(blocks);
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuOccupancyAvailableDynamicSMemPerBlock,
+             Init,
+             (size_t * out, CUfunction fn, int blocks, int block),
+             blocks <= 0 || block <= 0 ? CUDA_ERROR_INVALID_VALUE
+                                       : answer_with(out, 233472 / static_cast<size_t>(blocks)))
 
 }  // namespace custash::sim

@@ -165,17 +165,13 @@ SIM_ENTRY_IS(cuMulticastUnbind,
              Init,
              (Handle multicast, CUdevice device, size_t at, size_t bytes),
              unbind(f.world, multicast, device, at, bytes))
-
-SIM_ENTRY(cuMulticastGetGranularity,
-          (size_t * out,
-           const CUmulticastObjectProp* what,
-           CUmulticastGranularity_flags which)) {
-  return SIM_CALL(cuMulticastGetGranularity, Init) {
-    if (out == nullptr || what == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.world.options.vmm_granularity;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuMulticastGetGranularity,
+             Init,
+             (size_t * out,
+              const CUmulticastObjectProp* what,
+              CUmulticastGranularity_flags which),
+             what == nullptr ? CUDA_ERROR_INVALID_VALUE
+                             : answer_with(out, f.world.options.vmm_granularity))
 
 SIM_DOORS(cuMemMapArrayAsync,
           _ptsz,

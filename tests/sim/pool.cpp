@@ -128,8 +128,7 @@ CUresult alloc(
   if (handle == nullptr) handle = w.devices[static_cast<std::size_t>(s->context->device)].pool;
   Pool* pool = w.pools.get(handle);
   if (out == nullptr || bytes == 0 || pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = admit(w, *s);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(admit(w, *s));
   *out = 0;  // as the driver does where the call then fails
   if (bytes > w.options.device_memory) return CUDA_ERROR_OUT_OF_MEMORY;
   OpId after = 0;
@@ -160,8 +159,7 @@ CUresult alloc(
 CUresult free_plain_async(Frame& f, Stream& s, Region& region) {
   if (region.shared || s.capture != nullptr) return CUDA_ERROR_INVALID_VALUE;
   OpId op = 0;
-  const CUresult result = enqueue(f, s, {.name = "free"}, &op);
-  if (result != CUDA_SUCCESS) return result;
+  SIM_TRY(enqueue(f, s, {.name = "free"}, &op));
   region.freed = true;
   f.world.plain_frees.push_back({region.base, region.buffer_id, op});
   return CUDA_SUCCESS;
@@ -233,26 +231,18 @@ void trim_pools(World& w, ThreadState& thread) {
   });
 }
 
-SIM_DOORS(cuMemAllocAsync, _ptsz, (CUdeviceptr * out, size_t n, CUstream s), (out, n, s)) {
-  return SIM_DOOR_ON(s) {
-    return alloc(f, door, out, n, nullptr, s);
-  });
-}
-
-SIM_DOORS(cuMemAllocFromPoolAsync,
-          _ptsz,
-          (CUdeviceptr * out, size_t n, CUmemoryPool pool, CUstream s),
-          (out, n, pool, s)) {
-  return SIM_DOOR_ON(s) {
-    return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : alloc(f, door, out, n, pool, s);
-  });
-}
-
-SIM_DOORS(cuMemFreeAsync, _ptsz, (CUdeviceptr address, CUstream s), (address, s)) {
-  return SIM_DOOR_ON(s) {
-    return free_async(f, door, address, s);
-  });
-}
+SIM_ON_STREAM(cuMemAllocAsync,
+              s,
+              (CUdeviceptr * out, size_t n, CUstream s),
+              alloc(f, door, out, n, nullptr, s))
+SIM_ON_STREAM(cuMemAllocFromPoolAsync,
+              s,
+              (CUdeviceptr * out, size_t n, CUmemoryPool pool, CUstream s),
+              pool == nullptr ? CUDA_ERROR_INVALID_VALUE : alloc(f, door, out, n, pool, s))
+SIM_ON_STREAM(cuMemFreeAsync,
+              s,
+              (CUdeviceptr address, CUstream s),
+              free_async(f, door, address, s))
 
 namespace {
 
@@ -303,8 +293,7 @@ SIM_ENTRY(cuMemPoolTrimTo, (CUmemoryPool handle, size_t keep)) {
   return SIM_CALL(cuMemPoolTrimTo, Init) {
     Pool* pool = f.world.pools.get(handle);
     if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult refused = forbid_unsafe(f.world, f.thread);
-    if (refused != CUDA_SUCCESS) return refused;
+    SIM_TRY(forbid_unsafe(f.world, f.thread));
     trim(f.world, f.thread, *pool, keep);
     return CUDA_SUCCESS;
   });
@@ -314,8 +303,7 @@ SIM_ENTRY(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute which
   return SIM_CALL(cuMemPoolGetAttribute, Init) {
     const Pool* pool = f.world.pools.get(handle);
     if (pool == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult refused = forbid_unsafe(f.world, f.thread);
-    if (refused != CUDA_SUCCESS) return refused;
+    SIM_TRY(forbid_unsafe(f.world, f.thread));
     std::uint64_t value = 0;
     switch (static_cast<int>(which)) {
       case 1:
@@ -376,15 +364,12 @@ SIM_ENTRY_IS(cuMemPoolSetAccess,
              Init,
              (CUmemoryPool handle, const CUmemAccessDesc* map, size_t n),
              f.world.pools.get(handle) == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS)
-
-SIM_ENTRY(cuMemPoolGetAccess,
-          (CUmemAccess_flags * out, CUmemoryPool handle, CUmemLocation* where)) {
-  return SIM_CALL(cuMemPoolGetAccess, Init) {
-    if (f.world.pools.get(handle) == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuMemPoolGetAccess,
+             Init,
+             (CUmemAccess_flags * out, CUmemoryPool handle, CUmemLocation* where),
+             f.world.pools.get(handle) == nullptr
+                 ? CUDA_ERROR_INVALID_VALUE
+                 : answer_with(out, CU_MEM_ACCESS_FLAGS_PROT_READWRITE))
 
 namespace {
 

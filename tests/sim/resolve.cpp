@@ -167,14 +167,7 @@ SIM_ENTRY_IS(cuGetProcAddress_v2,
              Nothing,
              (const char* name, void** out, int version, cuuint64_t flags, int* status),
              get_proc_address(f, name, out, version, flags, status))
-
-SIM_ENTRY(cuDriverGetVersion, (int* out)) {
-  return SIM_CALL(cuDriverGetVersion, Nothing) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = kDriverVersion;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuDriverGetVersion, Nothing, (int* out), answer_with(out, kDriverVersion))
 
 // Private tables: none. NVIDIA's own runtime cannot live on this driver, and fails for its user
 // with riddles.

@@ -64,8 +64,7 @@ SIM_DOORS(cuStreamQuery, _ptsz, (CUstream stream), (stream)) {
   return SIM_DOOR_ON(stream) {
     Stream* s = find_stream(f, door, stream);
     if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    const CUresult refused = forbid_on_stream(f.world, f.thread, *s);
-    if (refused != CUDA_SUCCESS) return refused;
+    SIM_TRY(forbid_on_stream(f.world, f.thread, *s));
     if (!is_done(f.world, s->last)) return CUDA_ERROR_NOT_READY;
     if (s->last != 0) tell_join(f.world, f.thread, {&s->last, 1});
     return CUDA_SUCCESS;

@@ -54,8 +54,7 @@ CUresult create(Frame& f,
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (prop->location.id < 0 || prop->location.id >= w.options.devices)
     return CUDA_ERROR_INVALID_DEVICE;
-  const CUresult refused = forbid_unsafe(w, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(w, f.thread));
   if (!take_memory(w, prop->location.id, bytes)) {
     empty_pools(w, f.thread, prop->location.id);
     if (!take_memory(w, prop->location.id, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -75,8 +74,7 @@ CUresult release(Frame& f, Handle handle) {
   PhysicalHandle* h = f.world.handles.get(handle);
   if (h == nullptr) return release_multicast(f.world, handle);
   if (h->references == 0) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(f.world, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(f.world, f.thread));
   f.charge(release_cost(h->size));
   --h->references;
   drop_unused(f.world, handle);
@@ -111,8 +109,7 @@ CUresult map(Frame& f,
   if (bytes > h->size || !inside_reservation(w, address, bytes) ||
       anything_mapped(w, address, bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(w, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(w, f.thread));
   f.charge(kMapCost);
   if (!w.space.map(address, bytes, h->file < 0 ? h->physical : h->offset, h->file))
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -146,8 +143,7 @@ CUresult unmap(Frame& f, Address address, Bytes bytes) {
   World& w = f.world;
   const std::vector<Address> bases = exact_mappings(w, address, bytes);
   if (bases.empty()) return CUDA_ERROR_INVALID_VALUE;
-  const CUresult refused = forbid_unsafe(w, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(w, f.thread));
   std::size_t before = 0;
   for (const Address base : bases) {
     const Region region = w.regions.at(base);
@@ -171,8 +167,7 @@ CUresult set_access(
     if (descs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || descs[i].location.id < 0 ||
         descs[i].location.id >= w.options.devices)
       return CUDA_ERROR_INVALID_DEVICE;
-  const CUresult refused = forbid_unsafe(w, f.thread);
-  if (refused != CUDA_SUCCESS) return refused;
+  SIM_TRY(forbid_unsafe(w, f.thread));
   std::size_t before = 0;
   for (const Address base : bases) {
     Region& region = w.regions.at(base);
@@ -227,7 +222,6 @@ SIM_ENTRY_IS(
     ContextIfAny,
     (Handle * out, size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags),
     create(f, out, bytes, prop, flags))
-
 SIM_ENTRY_IS(cuMemRelease, ContextIfAny, (Handle handle), release(f, handle))
 SIM_ENTRY_IS(
     cuMemMap,
@@ -255,16 +249,13 @@ SIM_ENTRY(cuMemGetAccess,
   });
 }
 
-SIM_ENTRY(cuMemGetAllocationGranularity,
-          (size_t * out,
-           const CUmemAllocationProp* prop,
-           CUmemAllocationGranularity_flags which)) {
-  return SIM_CALL(cuMemGetAllocationGranularity, Init) {
-    if (out == nullptr || prop == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = f.world.options.vmm_granularity;
-    return CUDA_SUCCESS;
-  });
-}
+SIM_ENTRY_IS(cuMemGetAllocationGranularity,
+             Init,
+             (size_t * out,
+              const CUmemAllocationProp* prop,
+              CUmemAllocationGranularity_flags which),
+             prop == nullptr ? CUDA_ERROR_INVALID_VALUE
+                             : answer_with(out, f.world.options.vmm_granularity))
 
 SIM_ENTRY(cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp * out, Handle handle)) {
   return SIM_CALL(cuMemGetAllocationPropertiesFromHandle, Init) {

@@ -121,7 +121,6 @@ SIM_ENTRY_IS(
     Context,
     (void* out, Handle handle, CUmemAllocationHandleType type, unsigned long long flags),
     export_handle(f, out, handle, type))
-
 SIM_ENTRY_IS(cuMemImportFromShareableHandle,
              Context,
              (Handle * out, void* shared, CUmemAllocationHandleType type),

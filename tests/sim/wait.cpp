@@ -102,8 +102,7 @@ CUresult wait_for_room(World& w, ThreadState& thread, const Stream& s) {
 }
 
 CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
-  const CUresult result = wait_until_done(w, thread, targets);
-  if (result != CUDA_SUCCESS) return result;
+  SIM_TRY(wait_until_done(w, thread, targets));
   trim_pools(w, thread);
   tell_join(w, thread, targets);
   return CUDA_SUCCESS;
@@ -112,9 +111,7 @@ CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
 CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
   const Nanoseconds finish = s.last_finish;  // the stream may be destroyed while we wait
   const std::uint64_t context = s.context->id;
-  const CUresult result =
-      wait_for(w, thread, s.last == 0 ? std::vector<OpId>{} : std::vector<OpId>{s.last});
-  if (result != CUDA_SUCCESS) return result;
+  SIM_TRY(wait_for(w, thread, s.last == 0 ? std::vector<OpId>{} : std::vector<OpId>{s.last}));
   w.now = std::max(w.now, finish);
   const Context* c = context_by_id(w, context);
   return c == nullptr ? CUDA_SUCCESS : c->home->sticky;
@@ -122,8 +119,7 @@ CUresult wait_stream(World& w, ThreadState& thread, Stream& s) {
 
 CUresult wait_context(World& w, ThreadState& thread, Context& c) {
   const std::uint64_t id = c.id;
-  const CUresult result = wait_for(w, thread, frontier(c));
-  if (result != CUDA_SUCCESS) return result;
+  SIM_TRY(wait_for(w, thread, frontier(c)));
   const Context* still = context_by_id(w, id);
   if (still == nullptr) return CUDA_SUCCESS;
   w.now = std::max(w.now, latest_finish(*still));
@@ -137,8 +133,7 @@ CUresult wait_device(World& w, ThreadState& thread, int device) {
     const std::vector<OpId> ops = frontier(c);
     targets.insert(targets.end(), ops.begin(), ops.end());
   });
-  const CUresult result = wait_for(w, thread, std::move(targets));
-  if (result != CUDA_SUCCESS) return result;
+  SIM_TRY(wait_for(w, thread, std::move(targets)));
   w.contexts.each([&](Context& c) {
     if (c.device == device) w.now = std::max(w.now, latest_finish(c));
   });
