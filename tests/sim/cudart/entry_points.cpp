@@ -27,60 +27,40 @@ constexpr unsigned long long kPerThread = 2;  // cudaEnablePerThreadDefaultStrea
 
 }  // namespace
 
+// Both forms of one: what flags of 0 mean is where they differ.
+#define CUDART_ENTRY_POINT(name, parameters, ...)        \
+  extern "C" cudaError_t name parameters {               \
+    constexpr unsigned long long kDefault = kLegacy;     \
+    return without_context([=] { return __VA_ARGS__; }); \
+  }                                                      \
+  extern "C" cudaError_t name##_ptsz parameters {        \
+    constexpr unsigned long long kDefault = kPerThread;  \
+    return without_context([=] { return __VA_ARGS__; }); \
+  }
+
 // Toolkits before 12 have neither the type nor the argument.
 #if CUDART_VERSION >= 12000
 using StatusOut = enum cudaDriverEntryPointQueryResult*;
 
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name,
-                                               void** entry,
-                                               unsigned long long flags,
-                                               StatusOut status) {
-  return without_context(
-      [=] { return entry_point(name, entry, CUDART_VERSION, flags, kLegacy, status); });
-}
-
-extern "C" cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name,
-                                                    void** entry,
-                                                    unsigned long long flags,
-                                                    StatusOut status) {
-  return without_context(
-      [=] { return entry_point(name, entry, CUDART_VERSION, flags, kPerThread, status); });
-}
+CUDART_ENTRY_POINT(
+    cudaGetDriverEntryPoint,
+    (const char* asked, void** entry, unsigned long long flags, StatusOut status),
+    entry_point(asked, entry, CUDART_VERSION, flags, kDefault, status))
 #else
 using StatusOut = void*;
 
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name,
-                                               void** entry,
-                                               unsigned long long flags) {
-  return without_context(
-      [=] { return entry_point(name, entry, CUDART_VERSION, flags, kLegacy, nullptr); });
-}
-
-extern "C" cudaError_t cudaGetDriverEntryPoint_ptsz(const char* name,
-                                                    void** entry,
-                                                    unsigned long long flags) {
-  return without_context(
-      [=] { return entry_point(name, entry, CUDART_VERSION, flags, kPerThread, nullptr); });
-}
+CUDART_ENTRY_POINT(cudaGetDriverEntryPoint,
+                   (const char* asked, void** entry, unsigned long long flags),
+                   entry_point(asked, entry, CUDART_VERSION, flags, kDefault, nullptr))
 #endif
 
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion(const char* name,
-                                                        void** entry,
-                                                        unsigned version,
-                                                        unsigned long long flags,
-                                                        StatusOut status) {
-  return without_context(
-      [=] { return entry_point(name, entry, version, flags, kLegacy, status); });
-}
-
-extern "C" cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* name,
-                                                             void** entry,
-                                                             unsigned version,
-                                                             unsigned long long flags,
-                                                             StatusOut status) {
-  return without_context(
-      [=] { return entry_point(name, entry, version, flags, kPerThread, status); });
-}
+CUDART_ENTRY_POINT(cudaGetDriverEntryPointByVersion,
+                   (const char* asked,
+                    void** entry,
+                    unsigned version,
+                    unsigned long long flags,
+                    StatusOut status),
+                   entry_point(asked, entry, version, flags, kDefault, status))
 
 extern "C" cudaError_t cudaFuncGetName(const char** name, const void* function) {
   return without_context([=]() -> Error {

@@ -4,27 +4,18 @@
 
 using namespace custash::cudart;
 
-CUDART_ENTRY_BOTH(cudaStreamBeginCapture,
-                  _ptsz,
-                  (cudaStream_t stream, enum cudaStreamCaptureMode mode),
-                  {
-                    const auto given = static_cast<CUstreamCaptureMode>(mode);
-                    return cu.stream_begin_capture(stream, given);
-                  })
-
+CUDART_CALL_BOTH(cudaStreamBeginCapture,
+                 _ptsz,
+                 (cudaStream_t stream, enum cudaStreamCaptureMode mode),
+                 stream_begin_capture(stream, static_cast<CUstreamCaptureMode>(mode)))
 CUDART_CALL_BOTH(cudaStreamEndCapture,
                  _ptsz,
                  (cudaStream_t stream, cudaGraph_t* graph),
                  stream_end_capture(stream, graph))
-
-CUDART_ENTRY_BOTH(cudaStreamIsCapturing,
-                  _ptsz,
-                  (cudaStream_t stream, enum cudaStreamCaptureStatus* status),
-                  {
-                    auto* out = reinterpret_cast<CUstreamCaptureStatus*>(status);
-                    return cu.stream_is_capturing(stream, out);
-                  })
-
+CUDART_CALL_BOTH(cudaStreamIsCapturing,
+                 _ptsz,
+                 (cudaStream_t stream, enum cudaStreamCaptureStatus* status),
+                 stream_is_capturing(stream, reinterpret_cast<CUstreamCaptureStatus*>(status)))
 CUDART_CALL(cudaThreadExchangeStreamCaptureMode,
             (enum cudaStreamCaptureMode * mode),
             exchange_capture_mode(reinterpret_cast<CUstreamCaptureMode*>(mode)))

@@ -142,46 +142,31 @@ CUDART_ENTRY(cudaFuncGetAttributes, (struct cudaFuncAttributes * out, const void
   return attributes_of(out, function);
 })
 
-CUDART_ENTRY(cudaFuncSetAttribute,
-             (const void* function, enum cudaFuncAttribute attribute, int value),
-             {
-               return with_function(function, [&](CUfunction found) {
-                 return cu.func_set_attribute(
-                     found, static_cast<CUfunction_attribute>(attribute), value);
-               });
-             })
-
-CUDART_ENTRY(cudaFuncSetCacheConfig, (const void* function, enum cudaFuncCache config), {
-  return with_function(function, [&](CUfunction found) {
-    return cu.func_set_cache_config(found, static_cast<CUfunc_cache>(config));
-  });
-})
-
 CUDART_ENTRY(cudaGetFuncBySymbol, (cudaFunction_t * out, const void* function), {
   return function_of(function, out);
 })
 
-CUDART_ENTRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
-             (int* blocks, const void* function, int threads, size_t shared_bytes),
-             {
-               return with_function(function, [&](CUfunction found) {
-                 return cu.occupancy_blocks(blocks, found, threads, shared_bytes);
-               });
-             })
+// A call of the driver's on what it has `found` of the `function`.
+#define CUDART_CALL_ON_FUNCTION(name, parameters, ...)                                \
+  CUDART_ENTRY(name, parameters, {                                                    \
+    return with_function(function, [&](CUfunction found) { return cu.__VA_ARGS__; }); \
+  })
 
-CUDART_ENTRY(
+CUDART_CALL_ON_FUNCTION(cudaFuncSetAttribute,
+                        (const void* function, enum cudaFuncAttribute attribute, int value),
+                        func_set_attribute(found,
+                                           static_cast<CUfunction_attribute>(attribute),
+                                           value))
+CUDART_CALL_ON_FUNCTION(cudaFuncSetCacheConfig,
+                        (const void* function, enum cudaFuncCache config),
+                        func_set_cache_config(found, static_cast<CUfunc_cache>(config)))
+CUDART_CALL_ON_FUNCTION(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+                        (int* blocks, const void* function, int threads, size_t shared_bytes),
+                        occupancy_blocks(blocks, found, threads, shared_bytes))
+CUDART_CALL_ON_FUNCTION(
     cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
     (int* blocks, const void* function, int threads, size_t shared_bytes, unsigned flags),
-    {
-      return with_function(function, [&](CUfunction found) {
-        return cu.occupancy_blocks_with_flags(blocks, found, threads, shared_bytes, flags);
-      });
-    })
-
-CUDART_ENTRY(cudaOccupancyAvailableDynamicSMemPerBlock,
-             (size_t * bytes, const void* function, int blocks, int threads),
-             {
-               return with_function(function, [&](CUfunction found) {
-                 return cu.occupancy_dynamic_shared(bytes, found, blocks, threads);
-               });
-             })
+    occupancy_blocks_with_flags(blocks, found, threads, shared_bytes, flags))
+CUDART_CALL_ON_FUNCTION(cudaOccupancyAvailableDynamicSMemPerBlock,
+                        (size_t * bytes, const void* function, int blocks, int threads),
+                        occupancy_dynamic_shared(bytes, found, blocks, threads))

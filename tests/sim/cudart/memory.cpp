@@ -6,17 +6,6 @@ using namespace custash::cudart;
 
 namespace {
 
-// The runtime answers a size of 0 itself, and clears the pointer where the driver says no.
-Error allocate(void** pointer, size_t bytes, const auto& from_driver) {
-  if (pointer == nullptr) return cudaErrorInvalidValue;
-  *pointer = nullptr;
-  if (bytes == 0) return cudaSuccess;
-  CUdeviceptr address = 0;
-  const Error error = from_driver(&address);
-  if (error.ok()) *pointer = reinterpret_cast<void*>(address);
-  return error;
-}
-
 Error allocate_host(void** pointer, size_t bytes, unsigned flags) {
   if (pointer == nullptr) return cudaErrorInvalidValue;
   constexpr unsigned kKnown =

@@ -9,27 +9,17 @@ static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
 static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
 
 CUDART_ENTRY_BOTH(cudaMallocAsync, _ptsz, (void** pointer, size_t bytes, cudaStream_t stream), {
-  if (pointer == nullptr) return cudaErrorInvalidValue;
-  *pointer = nullptr;
-  if (bytes == 0) return cudaSuccess;
-  CUdeviceptr at = 0;
-  const CUresult result = cu.mem_alloc_async(&at, bytes, stream);
-  if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(at);
-  return result;
+  return allocate(
+      pointer, bytes, [&](CUdeviceptr* at) { return cu.mem_alloc_async(at, bytes, stream); });
 })
 
 CUDART_ENTRY_BOTH(cudaMallocFromPoolAsync,
                   _ptsz,
                   (void** pointer, size_t bytes, cudaMemPool_t pool, cudaStream_t stream),
                   {
-                    if (pointer == nullptr) return cudaErrorInvalidValue;
-                    *pointer = nullptr;
-                    if (bytes == 0) return cudaSuccess;
-                    CUdeviceptr at = 0;
-                    const CUresult result =
-                        cu.mem_alloc_from_pool_async(&at, bytes, pool, stream);
-                    if (result == CUDA_SUCCESS) *pointer = reinterpret_cast<void*>(at);
-                    return result;
+                    return allocate(pointer, bytes, [&](CUdeviceptr* at) {
+                      return cu.mem_alloc_from_pool_async(at, bytes, pool, stream);
+                    });
                   })
 
 CUDART_ENTRY_BOTH(cudaFreeAsync, _ptsz, (void* pointer, cudaStream_t stream), {
@@ -55,27 +45,15 @@ CUDART_CALL(cudaMemPoolCreate,
 CUDART_CALL(cudaMemPoolDestroy, (cudaMemPool_t pool), mem_pool_destroy(pool))
 CUDART_CALL(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep), mem_pool_trim_to(pool, keep))
 
-CUDART_ENTRY(cudaMemPoolSetAttribute,
-             (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value),
-             {
-               const auto given = static_cast<CUmemPool_attribute>(attribute);
-               return cu.mem_pool_set_attribute(pool, given, value);
-             })
-
-CUDART_ENTRY(cudaMemPoolGetAttribute,
-             (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value),
-             {
-               const auto asked = static_cast<CUmemPool_attribute>(attribute);
-               return cu.mem_pool_get_attribute(pool, asked, value);
-             })
-
-CUDART_ENTRY(cudaMemPoolSetAccess,
-             (cudaMemPool_t pool, const struct cudaMemAccessDesc* list, size_t count),
-             {
-               const auto* given = reinterpret_cast<const CUmemAccessDesc*>(list);
-               return cu.mem_pool_set_access(pool, given, count);
-             })
-
+CUDART_CALL(cudaMemPoolSetAttribute,
+            (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value),
+            mem_pool_set_attribute(pool, static_cast<CUmemPool_attribute>(attribute), value))
+CUDART_CALL(cudaMemPoolGetAttribute,
+            (cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void* value),
+            mem_pool_get_attribute(pool, static_cast<CUmemPool_attribute>(attribute), value))
+CUDART_CALL(cudaMemPoolSetAccess,
+            (cudaMemPool_t pool, const struct cudaMemAccessDesc* list, size_t count),
+            mem_pool_set_access(pool, reinterpret_cast<const CUmemAccessDesc*>(list), count))
 CUDART_CALL(cudaMemPoolGetAccess,
             (enum cudaMemAccessFlags * flags,
              cudaMemPool_t pool,

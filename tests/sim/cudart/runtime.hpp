@@ -76,6 +76,17 @@ cudaError_t with_context(Body body) {
   return record(error);
 }
 
+// The runtime answers a size of 0 itself, and clears the pointer where the driver says no.
+Error allocate(void** pointer, size_t bytes, const auto& from_driver) {
+  if (pointer == nullptr) return cudaErrorInvalidValue;
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  CUdeviceptr address = 0;
+  const Error error = from_driver(&address);
+  if (error.ok()) *pointer = reinterpret_cast<void*>(address);
+  return error;
+}
+
 }  // namespace custash::cudart
 
 // An entry and its per-thread-default-stream form. The body sees `cu`, the fitting driver
