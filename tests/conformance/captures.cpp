@@ -304,8 +304,7 @@ CASE(captures_of_graphs) {
     SAY(cudaStreamBeginCapture(stream, mode));
     SAY(cudaGraphLaunch(ready, stream));
     SAY(cudaGraphLaunch(ready, stream));
-    SAY(cudaStreamEndCapture(stream, &outer));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaStreamEndCapture(stream, &outer));
   }
   SAY(cudaGraphLaunch(ready, stream));
   SAY(cudaStreamSynchronize(stream));
@@ -314,17 +313,13 @@ CASE(captures_of_graphs) {
 CASE(captures_codes) {
   const Stream stream;
   cudaGraph_t graph = nullptr;
-  SAY(cudaStreamEndCapture(stream, &graph));
-  SAY(cudaGetLastError());
-  SAY(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaStreamEndCapture(stream, &graph));
+  SAY_WITH_LAST(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed));
   SAY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  SAY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   SAY(status_of(stream));
   SAY(cudaStreamEndCapture(stream, &graph));
-  SAY(cudaGraphDestroy(graph));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaGraphDestroy(graph));
   void* p = nullptr;
   cudaGraph_t own = nullptr;
   SAY(cudaMalloc(&p, kBytes));

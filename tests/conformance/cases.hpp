@@ -39,10 +39,17 @@ struct Case {
   static const Case case_##name(#name, name); \
   static void name()
 
-#define SAY(call)                                                  \
-  do {                                                             \
-    std::printf("%lld %s\n", static_cast<long long>(call), #call); \
-    std::fflush(stdout);                                           \
+inline void say(long long answer, const char* call) {
+  std::printf("%lld %s\n", answer, call);
+  std::fflush(stdout);
+}
+
+#define SAY(call) say(static_cast<long long>(call), #call)
+// And what the runtime then keeps as the last error.
+#define SAY_WITH_LAST(call)                   \
+  do {                                        \
+    say(static_cast<long long>(call), #call); \
+    SAY(cudaGetLastError());                  \
   } while (0)
 
 // The driver's entry of this exported name, found as a program finds it that does not link the
@@ -124,5 +131,8 @@ struct Stream {
 
 // False, having said so, with fewer.
 bool have_devices(int wanted);
+
+// Of the current device; 0 where nobody says.
+std::size_t free_now();
 
 }  // namespace conformance

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Contexts that come and go, with memory in them.
 #include "tests/conformance/cases.hpp"
+#include "tests/conformance/properties.hpp"
 
 #include <thread>
 
@@ -46,8 +47,7 @@ CASE(contexts_reset) {
     SAY(cudaMemset(q, 1, kBytes));
     SAY(cudaFree(p));
     SAY(cudaDeviceReset());
-    SAY(cudaFree(q));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaFree(q));
     SAY(cudaMalloc(&p, 5000));
     SAY(cudaMemset(p, 2, 5000));
     SAY(wrong_words(p, 4996, 0x02020202));
@@ -210,12 +210,8 @@ CASE(contexts_codes) {
 // Mapped pages outlive their context; whoever gives them back may have none.
 CASE(contexts_pages_without_one) {
   cudaFree(nullptr);
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  CUmemAccessDesc access{};
-  access.location = properties.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUmemAllocationProp properties = properties::of_pages();
+  const CUmemAccessDesc access = properties::access_of();
   constexpr std::size_t kPage = 2 * kMiB;
   SAY(set_current(CUcontext{nullptr}));
   CUmemGenericAllocationHandle handle = 0;

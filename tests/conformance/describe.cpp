@@ -103,8 +103,7 @@ CASE(describe_attributes) {
   int own = 0;
   say_attributes("pageable", address(&own), address(&own));
   say_runtime("pageable", &own);
-  SAY(cudaPointerGetAttributes(nullptr, &own));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaPointerGetAttributes(nullptr, &own));
 }
 
 // The other entry, which answers each attribute that it cannot tell with a default.
@@ -216,19 +215,8 @@ CASE(describe_pitch) {
   void* p = nullptr;
   std::size_t pitch = 0;
   SAY(cudaMallocPitch(&p, &pitch, 0, 5));
-  SAY(cudaMallocPitch(&p, &pitch, 5, 0));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMallocPitch(&p, &pitch, 5, 0));
 }
-
-namespace {
-
-std::size_t free_now() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
-}
-
-}  // namespace
 
 CASE(memory_info_codes) {
   std::size_t free = 0;
@@ -247,8 +235,7 @@ CASE(memory_info_codes) {
   SAY(info(&free, static_cast<std::size_t*>(nullptr)));
   SAY(free > 0);
   SAY(cudaMemGetInfo(nullptr, &total));
-  SAY(cudaMemGetInfo(&free, nullptr));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMemGetInfo(&free, nullptr));
 }
 
 // Every allocation is seen to take memory, every free to give it back: at once, without a word

@@ -15,26 +15,19 @@ const auto free_it = CU(cuMemFree_v2, cuMemFree);
 CASE(errors_sizes_runtime) {
   void* p = &p;
   SAY(cudaMalloc(&p, 0));
-  SAY(p == nullptr);
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(p == nullptr);
   p = &p;
   SAY(cudaMalloc(&p, kTooLarge));
   SAY(p == nullptr);
-  SAY(cudaPeekAtLastError());
+  SAY_WITH_LAST(cudaPeekAtLastError());
   SAY(cudaGetLastError());
-  SAY(cudaGetLastError());
-  SAY(cudaMalloc(&p, ~std::size_t{0}));
-  SAY(cudaGetLastError());
-  SAY(cudaMalloc(&p, ~std::size_t{0} - 511));
-  SAY(cudaGetLastError());
-  SAY(cudaMalloc(static_cast<void**>(nullptr), 512));
-  SAY(cudaGetLastError());
-  SAY(cudaMalloc(static_cast<void**>(nullptr), 0));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMalloc(&p, ~std::size_t{0}));
+  SAY_WITH_LAST(cudaMalloc(&p, ~std::size_t{0} - 511));
+  SAY_WITH_LAST(cudaMalloc(static_cast<void**>(nullptr), 512));
+  SAY_WITH_LAST(cudaMalloc(static_cast<void**>(nullptr), 0));
   SAY(cudaMalloc(&p, 1));
   SAY(address(p) % 512);
-  SAY(cudaFree(p));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFree(p));
 }
 
 CASE(errors_sizes_driver) {
@@ -48,8 +41,7 @@ CASE(errors_sizes_driver) {
   SAY(alloc(static_cast<CUdeviceptr*>(nullptr), std::size_t{512}));
   SAY(alloc(static_cast<CUdeviceptr*>(nullptr), std::size_t{0}));
   SAY(free_it(CUdeviceptr{0}));
-  SAY(free_it(CUdeviceptr{512}));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(free_it(CUdeviceptr{512}));
 }
 
 // Programs test the address instead of the code.
@@ -76,8 +68,7 @@ CASE(errors_outputs_of_calls_that_fail) {
         +[](void**out, cudaStream_t s) { return cudaMallocAsync(out, kTooLarge, s); }}) {
     void* out = reinterpret_cast<void*>(99);
     SAY(allocate(&out, stream));
-    SAY(said(address(out)));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(said(address(out)));
   }
 }
 
@@ -86,25 +77,20 @@ CASE(errors_frees) {
   for (const std::size_t bytes : {std::size_t{100}, 100 * kKiB, 5 * kMiB, 50 * kMiB}) {
     void* p = nullptr;
     SAY(cudaMalloc(&p, bytes));
-    SAY(cudaFree(at(p, 1)));
-    SAY(cudaGetLastError());
-    SAY(cudaFree(at(p, bytes - 1)));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaFree(at(p, 1)));
+    SAY_WITH_LAST(cudaFree(at(p, bytes - 1)));
     SAY(free_it(address(p) + bytes / 2));
     SAY(cudaFree(p));
     SAY(cudaFree(p));
-    SAY(cudaPeekAtLastError());
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaPeekAtLastError());
     SAY(free_it(address(p)));
     SAY(free_it(address(p) + 512));
   }
   int own = 0;
-  SAY(cudaFree(&own));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFree(&own));
   void* pinned = nullptr;
   SAY(cudaMallocHost(&pinned, 4096));
-  SAY(cudaFree(pinned));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFree(pinned));
   SAY(cudaFreeHost(pinned));
 }
 
@@ -113,20 +99,15 @@ CASE(errors_frees_by_other_calls) {
   const Stream stream;
   void* p = nullptr;
   SAY(cudaMalloc(&p, 70000));
-  SAY(cudaFreeHost(p));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFreeHost(p));
   std::thread([p] { SAY(cudaFree(p)); }).join();
-  SAY(cudaFree(p));
-  SAY(cudaGetLastError());
-  SAY(cudaFreeAsync(p, stream));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFree(p));
+  SAY_WITH_LAST(cudaFreeAsync(p, stream));
   SAY(cudaMallocAsync(&p, 70000, stream));
   SAY(cudaStreamSynchronize(stream));
   SAY(cudaFree(p));
-  SAY(cudaFree(p));
-  SAY(cudaGetLastError());
-  SAY(cudaFreeAsync(nullptr, stream));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFree(p));
+  SAY_WITH_LAST(cudaFreeAsync(nullptr, stream));
 }
 
 // A last error is a thread's own, and a success leaves it.
@@ -139,8 +120,7 @@ CASE(errors_last_error_stays) {
   SAY(cudaPeekAtLastError());
   SAY(cudaMalloc(&p, 512));
   std::thread([] { SAY(cudaPeekAtLastError()); }).join();
-  SAY(cudaFree(p));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFree(p));
   SAY(cudaGetLastError());
 }
 
@@ -160,16 +140,12 @@ CASE(errors_before_a_context) {
 
 CASE(errors_flags) {
   void* p = nullptr;
-  SAY(cudaMallocManaged(&p, 512, 0));
-  SAY(cudaGetLastError());
-  SAY(cudaMallocManaged(&p, 512, 77));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMallocManaged(&p, 512, 0));
+  SAY_WITH_LAST(cudaMallocManaged(&p, 512, 77));
   SAY(cudaMallocManaged(&p, 512, cudaMemAttachGlobal));
   SAY(cudaFree(p));
-  SAY(cudaMallocManaged(&p, 0, cudaMemAttachGlobal));
-  SAY(cudaGetLastError());
-  SAY(cudaHostAlloc(&p, 512, 0x100));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMallocManaged(&p, 0, cudaMemAttachGlobal));
+  SAY_WITH_LAST(cudaHostAlloc(&p, 512, 0x100));
 }
 
 // A kernel's fault is every later call's answer.
@@ -192,8 +168,7 @@ CASE(errors_sticky) {
   std::size_t bytes = 0;
   SAY(cudaMemGetInfo(&bytes, &bytes));
   SAY(cudaMemset(p, 1, 16));
-  SAY(cudaPeekAtLastError());
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaPeekAtLastError());
   SAY(cudaGetLastError());
   SAY(cudaFree(nullptr));
 }
@@ -213,8 +188,7 @@ void fault_told_by(Tell tell) {
   SAY(write_words(stream, pointer(0x10000), 4, 7));
   tell(stream);
   SAY(cudaMalloc(&p, 4096));
-  SAY(cudaMallocHost(&host, 4096));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMallocHost(&host, 4096));
 }
 
 CASE(errors_sticky_told_by_the_device) {
@@ -257,8 +231,7 @@ CASE(errors_sticky_at_a_free) {
   SAY(cudaMalloc(&p, 4096));
   SAY(write_words(nullptr, pointer(0x10000), 4, 7));
   DIFFERS(cudaFree(p) == cudaSuccess, 0, 1);
-  SAY(cudaDeviceSynchronize());
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaDeviceSynchronize());
 }
 
 }  // namespace conformance

@@ -2,6 +2,7 @@
 // Memory that the program makes and maps for itself, arrays, memory of other interfaces, and
 // advice for managed memory: the driver serves it, and custash watches.
 #include "tests/conformance/cases.hpp"
+#include "tests/conformance/properties.hpp"
 
 #include <cstring>
 #include <vector>
@@ -30,23 +31,13 @@ const auto granularity = CU(cuMemGetAllocationGranularity, cuMemGetAllocationGra
 
 constexpr std::size_t kPage = 2 * kMiB;
 
-CUmemAllocationProp of_device(bool exportable = false) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  if (exportable) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return properties;
-}
-
 CUresult create(Handle* out, std::size_t bytes, bool exportable = false) {
-  const CUmemAllocationProp properties = of_device(exportable);
-  return create_it(out, bytes, &properties, 0ULL);
+  const CUmemAllocationProp wanted = properties::of_pages(exportable);
+  return create_it(out, bytes, &wanted, 0ULL);
 }
 
 CUresult map(CUdeviceptr at, std::size_t bytes, Handle handle) {
-  CUmemAccessDesc access{};
-  access.location = of_device().location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUmemAccessDesc access = properties::access_of();
   const CUresult mapped = map_it(at, bytes, std::size_t{0}, handle, 0ULL);
   return mapped != CUDA_SUCCESS ? mapped : set_access(at, bytes, &access, std::size_t{1});
 }
@@ -91,7 +82,7 @@ CASE(handles_hints) {
 
 CASE(handles_life) {
   SAY(cudaFree(nullptr));
-  const CUmemAllocationProp wanted = of_device();
+  const CUmemAllocationProp wanted = properties::of_pages();
   std::size_t grain = 0;
   SAY(granularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   SAY(grain);
@@ -122,7 +113,7 @@ CASE(handles_life) {
 
 CASE(handles_codes) {
   SAY(cudaFree(nullptr));
-  const CUmemAllocationProp wanted = of_device();
+  const CUmemAllocationProp wanted = properties::of_pages();
   CUmemAllocationProp nowhere = wanted;
   nowhere.location.id = 1000;
   CUmemAllocationProp unknown = wanted;

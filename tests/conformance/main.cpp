@@ -116,6 +116,12 @@ CUresult write_words(cudaStream_t stream, void* p, std::size_t words, unsigned v
       kernel, blocks, 1U, 1U, kThreads, 1U, 1U, 0U, stream, arguments, nullptr);
 }
 
+std::size_t free_now() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
+}
+
 bool have_devices(int wanted) {
   int found = 0;
   if (cudaGetDeviceCount(&found) == cudaSuccess && found >= wanted) return true;

@@ -159,10 +159,8 @@ CASE(peers_other_device_current) {
     SAY(cudaStreamSynchronize(stream));
     SAY(*static_cast<unsigned*>(pinned));
     if (plain_segments()) {
-      SAY(cudaMemset(blocks.one, 6, bytes));
-      SAY(cudaGetLastError());
-      SAY(cudaMemsetAsync(blocks.one, 7, bytes, stream));
-      SAY(cudaGetLastError());
+      SAY_WITH_LAST(cudaMemset(blocks.one, 6, bytes));
+      SAY_WITH_LAST(cudaMemsetAsync(blocks.one, 7, bytes, stream));
     } else {  // bare refuses them; on mapped pages they are done (docs/semantics.md)
       for (const cudaError_t code :
            {cudaMemset(blocks.one, 6, bytes), cudaMemsetAsync(blocks.one, 7, bytes, stream)}) {
@@ -185,19 +183,13 @@ CASE(peers_codes) {
   int can = 0;
   SAY(cudaDeviceCanAccessPeer(&can, 0, 1));
   SAY(cudaSetDevice(0));
-  SAY(cudaDeviceDisablePeerAccess(1));
-  SAY(cudaGetLastError());
-  SAY(cudaDeviceEnablePeerAccess(1, 1));
-  SAY(cudaGetLastError());
-  SAY(cudaDeviceEnablePeerAccess(0, 0));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaDeviceDisablePeerAccess(1));
+  SAY_WITH_LAST(cudaDeviceEnablePeerAccess(1, 1));
+  SAY_WITH_LAST(cudaDeviceEnablePeerAccess(0, 0));
   for (int round = 0; round < 2; ++round) {
-    SAY(cudaDeviceEnablePeerAccess(1, 0));
-    SAY(cudaGetLastError());
-    SAY(cudaDeviceEnablePeerAccess(1, 0));
-    SAY(cudaGetLastError());
-    SAY(cudaDeviceDisablePeerAccess(1));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaDeviceEnablePeerAccess(1, 0));
+    SAY_WITH_LAST(cudaDeviceEnablePeerAccess(1, 0));
+    SAY_WITH_LAST(cudaDeviceDisablePeerAccess(1));
   }
 }
 
@@ -297,8 +289,7 @@ CASE(peers_frees) {
     SAY(cudaMemset(p, 1, bytes));
     SAY(cudaSetDevice(0));
     SAY(cudaFree(p));
-    SAY(cudaFree(p));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaFree(p));
     SAY(cudaSetDevice(1));
     SAY(cudaMalloc(&p, bytes));
     SAY(cudaMemset(p, 2, bytes));

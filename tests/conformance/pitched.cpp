@@ -92,11 +92,9 @@ CASE(pitched_codes) {
     SAY(pitch);
     void* q = &q;
     SAY(cudaMallocPitch(&q, &pitch, 100, kTooLarge));
-    SAY(q == nullptr);
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(q == nullptr);
     SAY(cudaMallocPitch(&q, &pitch, 0, 7));
-    SAY(cudaMallocPitch(&q, nullptr, 100, 7));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaMallocPitch(&q, nullptr, 100, 7));
   }
 }
 
@@ -147,8 +145,7 @@ CASE(pitched_cubes) {
     cudaPitchedPtr cube{};
     SAY(cudaMalloc3D(&cube, cudaExtent{0, 5, 3}));
     SAY(cudaMalloc3D(&cube, cudaExtent{100, 0, 3}));
-    SAY(cudaMalloc3D(&cube, cudaExtent{100, 5, 0}));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaMalloc3D(&cube, cudaExtent{100, 5, 0}));
   }
 }
 
@@ -241,8 +238,7 @@ CASE(pitched_copies_of_the_runtime_in_3d) {
     copy.kind = cudaMemcpyDeviceToHost;
     SAY(cudaMemcpy3D(&copy));
     SAY(in == out);
-    SAY(cudaFree(cube.ptr));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaFree(cube.ptr));
   }
 }
 

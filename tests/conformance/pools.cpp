@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Does the driver take memory that its pool keeps, where another call finds none?
 #include "tests/conformance/cases.hpp"
+#include "tests/conformance/properties.hpp"
 
 namespace conformance {
 namespace {
 
 // Three quarters of what is free, kept by the pool after its free.
 std::size_t keep_in_pool() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  cudaMemGetInfo(&free, &total);
-  const std::size_t bytes = (free / 4 * 3) & ~(2 * kMiB - 1);
+  const std::size_t bytes = (free_now() / 4 * 3) & ~(2 * kMiB - 1);
   CUmemoryPool pool = nullptr;
   unsigned long long all = ~0ULL;
   SAY(CU(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool)(&pool, CUdevice{0}));
@@ -37,9 +35,7 @@ CASE(memory_that_a_pool_keeps) {
 CASE(memory_that_a_pool_keeps_for_pages) {
   SAY(cudaFree(nullptr));
   const std::size_t bytes = keep_in_pool();
-  CUmemAllocationProp how{};
-  how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  how.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  const CUmemAllocationProp how = properties::of_pages();
   CUmemGenericAllocationHandle handle = 0;
   SAY(CU(cuMemCreate, cuMemCreate)(&handle, bytes, &how, 0ULL));
   SAY(CU(cuMemRelease, cuMemRelease)(handle));

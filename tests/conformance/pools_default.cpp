@@ -115,8 +115,7 @@ CASE(pools_default_named) {
   SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
   SAY(wrong_in_turns(pool));
   void* p = nullptr;
-  SAY(cudaMallocFromPoolAsync(&p, std::size_t{1} << 60U, pool, nullptr));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMallocFromPoolAsync(&p, std::size_t{1} << 60U, pool, nullptr));
   SAY(cudaDeviceSynchronize());
 }
 

@@ -4,6 +4,8 @@
 // since drivers round, and each in its way.
 #include "tests/conformance/pools_own.hpp"
 
+#include "tests/conformance/properties.hpp"
+
 namespace conformance {
 
 CASE(pools_own_use) {
@@ -102,10 +104,8 @@ CASE(pools_own_codes) {
   SAY(cudaMallocFromPoolAsync(&p, 0, pool, stream));
   SAY(p == nullptr);
   SAY(cudaMallocFromPoolAsync(&p, kTooLarge, pool, stream));
-  SAY(p == nullptr);
-  SAY(cudaGetLastError());
-  SAY(cudaMallocFromPoolAsync(static_cast<void**>(nullptr), 512, pool, stream));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(p == nullptr);
+  SAY_WITH_LAST(cudaMallocFromPoolAsync(static_cast<void**>(nullptr), 512, pool, stream));
   CUdeviceptr q = 7;
   const auto from_pool = CU(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync);
   SAY(from_pool(&q, std::size_t{0}, pool, static_cast<CUstream>(stream.handle)));
@@ -119,18 +119,15 @@ CASE(pools_own_codes) {
     SAY(set_value(pool, which, 4096));
   SAY(cudaMallocFromPoolAsync(&p, 512, pool, stream));
   SAY(cudaFreeAsync(p, stream));
-  SAY(cudaFreeAsync(p, stream));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFreeAsync(p, stream));
   SAY(cudaMallocFromPoolAsync(&p, 512, pool, stream));
-  SAY(cudaFreeAsync(at(p, 16), stream));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFreeAsync(at(p, 16), stream));
   SAY(cudaFree(p));
   SAY(cudaMemPoolDestroy(pool));
   SAY(cudaMemPoolDestroy(nullptr));
   cudaMemPool_t standard = nullptr;
   SAY(cudaDeviceGetDefaultMemPool(&standard, 0));
-  SAY(cudaMemPoolDestroy(standard));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMemPoolDestroy(standard));
 }
 
 CASE(pools_own_reuse_policies) {
@@ -299,8 +296,7 @@ CASE(pools_own_of_other_kinds) {
   if (pool != nullptr) {
     void* p = take(pool, 32 * kMiB, stream);
     void* q = nullptr;
-    SAY(cudaMallocFromPoolAsync(&q, 48 * kMiB, pool, stream));
-    SAY(cudaGetLastError());
+    SAY_WITH_LAST(cudaMallocFromPoolAsync(&q, 48 * kMiB, pool, stream));
     SAY(cudaFreeAsync(p, stream));
     SAY(cudaStreamSynchronize(stream));
     SAY(cudaMallocFromPoolAsync(&q, 48 * kMiB, pool, stream));
@@ -313,10 +309,7 @@ CASE(pools_own_of_other_kinds) {
 CASE(pools_own_by_the_driver) {
   SAY(cudaFree(nullptr));
   const Stream stream;
-  CUmemPoolProps props;
-  std::memset(&props, 0, sizeof props);
-  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  const CUmemPoolProps props = properties::of_pool();
   CUmemoryPool pool = nullptr;
   SAY(CU(cuMemPoolCreate, cuMemPoolCreate)(&pool, &props));
   SAY(set_value(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 8 * kBlock));
@@ -328,9 +321,7 @@ CASE(pools_own_by_the_driver) {
   CUmemAccess_flags flags{};
   SAY(CU(cuMemPoolGetAccess, cuMemPoolGetAccess)(&flags, pool, &here));
   SAY(flags);
-  CUmemAccessDesc access{};
-  access.location = here;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUmemAccessDesc access = properties::access_of();
   SAY(CU(cuMemPoolSetAccess, cuMemPoolSetAccess)(pool, &access, std::size_t{1}));
   SAY(CU(cuMemFreeAsync, cuMemFreeAsync)(p, stream.handle));
   SAY(cudaStreamSynchronize(stream));

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Calls that allocate for themselves on a device whose memory is all taken by what was freed
 // before: bare CUDA has it, a cache must give it back.
-#include "tests/conformance/cases.hpp"
+#include "tests/conformance/pools_own.hpp"
+#include "tests/conformance/properties.hpp"
 
 #include <vector>
 
 namespace conformance {
 namespace {
-
-std::size_t free_now() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
-}
 
 // Takes all that the device gives and frees it; says nothing of how much that is.
 void fill_and_free() {
@@ -41,9 +36,7 @@ std::size_t half() {
 CASE(memory_for_pages) {
   SAY(cudaFree(nullptr));
   fill_and_free();
-  CUmemAllocationProp how{};
-  how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  how.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  const CUmemAllocationProp how = properties::of_pages();
   CUmemGenericAllocationHandle handle = 0;
   SAY(CU(cuMemCreate, cuMemCreate)(&handle, half(), &how, 0ULL));
   SAY(CU(cuMemRelease, cuMemRelease)(handle));
@@ -61,11 +54,7 @@ CASE(memory_for_pitched_rows) {
 CASE(memory_for_a_pool) {
   const Stream stream;
   fill_and_free();
-  cudaMemPool_t own = nullptr;
-  cudaMemPoolProps how{};
-  how.allocType = cudaMemAllocationTypePinned;
-  how.location.type = cudaMemLocationTypeDevice;
-  SAY(cudaMemPoolCreate(&own, &how));
+  cudaMemPool_t own = make_pool();
   void* p = nullptr;
   SAY(cudaMallocFromPoolAsync(&p, half(), own, stream));
   SAY(cudaFreeAsync(p, stream));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Stream-ordered memory, streams that go, and streams of one thread.
-#include "tests/conformance/cases.hpp"
+#include "tests/conformance/pools_own.hpp"
 
 #include <thread>
 #include <vector>
@@ -36,22 +36,17 @@ CASE(streams_ordered_codes) {
   const Stream stream;
   void* p = &p;
   SAY(cudaMallocAsync(&p, 0, stream));
-  SAY(p == nullptr);
-  SAY(cudaGetLastError());
-  SAY(cudaMallocAsync(static_cast<void**>(nullptr), 512, stream));
-  SAY(cudaGetLastError());
-  SAY(cudaMallocAsync(&p, kTooLarge, stream));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(p == nullptr);
+  SAY_WITH_LAST(cudaMallocAsync(static_cast<void**>(nullptr), 512, stream));
+  SAY_WITH_LAST(cudaMallocAsync(&p, kTooLarge, stream));
   SAY(cudaMallocAsync(&p, 512, stream));
   SAY(address(p) % 256);
-  SAY(cudaFreeAsync(at(p, 8), stream));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFreeAsync(at(p, 8), stream));
   SAY(cudaFreeAsync(p, stream));
   SAY(cudaStreamSynchronize(stream));
   CUdeviceptr q = 99;
   SAY(CU(cuMemAllocAsync, cuMemAllocAsync)(&q, std::size_t{0}, CUstream{stream}));
-  SAY(CU(cuMemFreeAsync, cuMemFreeAsync)(CUdeviceptr{0}, CUstream{stream}));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(CU(cuMemFreeAsync, cuMemFreeAsync)(CUdeviceptr{0}, CUstream{stream}));
 }
 
 CASE(streams_ordered_contents) {
@@ -178,8 +173,7 @@ CASE(streams_that_are_none) {
   SAY(cudaStreamCreate(&gone));
   SAY(cudaStreamDestroy(gone));
   SAY(cudaMalloc(&p, 512));
-  SAY(cudaFree(p));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaFree(p));
 }
 
 CASE(streams_pool_attributes) {
@@ -196,8 +190,7 @@ CASE(streams_pool_attributes) {
   std::uint64_t threshold = 99;
   SAY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
   SAY(threshold);
-  SAY(cudaMemPoolTrimTo(pool, 0));
-  SAY(cudaGetLastError());
+  SAY_WITH_LAST(cudaMemPoolTrimTo(pool, 0));
 }
 
 // What the default pool says it holds follows what was taken from it.
@@ -232,12 +225,8 @@ CASE(streams_pool_use) {
 // A pool of one's own, and the default pool changed: the driver's own.
 CASE(streams_own_pool) {
   const Stream stream;
-  cudaMemPool_t own = nullptr;
+  cudaMemPool_t own = make_pool();
   cudaMemPool_t pool = nullptr;
-  cudaMemPoolProps how{};
-  how.allocType = cudaMemAllocationTypePinned;
-  how.location.type = cudaMemLocationTypeDevice;
-  SAY(cudaMemPoolCreate(&own, &how));
   void* p = nullptr;
   SAY(cudaMallocFromPoolAsync(&p, kBytes, own, stream));
   SAY(cudaMemsetAsync(p, 4, kBytes, stream));

@@ -2,6 +2,7 @@
 // Calls of a thread without a current context. A stream that the program made knows its own; a
 // default stream does not.
 #include "tests/conformance/cases.hpp"
+#include "tests/conformance/properties.hpp"
 
 #include <thread>
 
@@ -39,9 +40,7 @@ Objects made() {
   SAY(set_current(out.context));
   SAY(call("cuStreamCreate", &out.stream, unsigned{CU_STREAM_NON_BLOCKING}));
   SAY(call("cuEventCreate", &out.event, unsigned{CU_EVENT_DISABLE_TIMING}));
-  CUmemPoolProps properties{};
-  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  const CUmemPoolProps properties = properties::of_pool();
   SAY(CU(cuMemPoolCreate, cuMemPoolCreate)(&out.pool,
                                            static_cast<const CUmemPoolProps*>(&properties)));
   SAY(find_kernel(&out.kernel));

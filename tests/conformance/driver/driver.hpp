@@ -62,6 +62,27 @@ inline CUcontext start() {
   return context;
 }
 
+inline CUstream new_stream() {
+  CUstream stream = nullptr;
+  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
+  return stream;
+}
+
+// The simulator finds every name, and looks at no code.
+inline CUfunction function(const char* name) {
+  CUmodule module = nullptr;
+  CUfunction out = nullptr;
+  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
+  SAY(call("cuModuleGetFunction", &out, module, name));
+  return out;
+}
+
+inline CUmemoryPool default_pool(CUdevice device = 0) {
+  CUmemoryPool pool = nullptr;
+  SAY(call("cuDeviceGetDefaultMemPool", &pool, device));
+  return pool;
+}
+
 inline CUresult launch(CUfunction function, CUstream stream, void** params = nullptr) {
   void** const none = nullptr;
   return call("cuLaunchKernel", function, 1U, 1U, 1U, 1U, 1U, 1U, 0U, stream, params, none);

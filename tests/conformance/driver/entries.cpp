@@ -2,6 +2,7 @@
 // Entries of the driver that few programs call. Argument: which part. What is said must be the
 // same bare and preloaded, but for the lines that begin with #.
 #include "tests/conformance/driver/driver.hpp"
+#include "tests/conformance/properties.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -13,6 +14,23 @@ namespace {
 using namespace semantics;
 
 constexpr std::size_t kMost = std::size_t{160} << 20U;  // of a device of 256 MiB
+
+CUmemoryPool made(const CUmemPoolProps& properties) {
+  CUmemoryPool pool = nullptr;
+  SAY(call("cuMemPoolCreate", &pool, &properties));
+  return pool;
+}
+
+// Gives a device access to what the pool gives.
+void give_access(CUmemoryPool pool, int device) {
+  const CUmemAccessDesc access = properties::access_of(device);
+  SAY(call("cuMemPoolSetAccess", pool, &access, std::size_t{1}));
+}
+
+template <typename Value>
+void set(CUmemoryPool pool, CUmemPool_attribute which, Value value) {
+  SAY(call("cuMemPoolSetAttribute", pool, which, static_cast<void*>(&value)));
+}
 
 // Memory that custash keeps, if it is there, so that as much again does not fit beside it.
 void fill_cache(const char* what) {
@@ -45,25 +63,15 @@ void relief() {
   SAY(result);
   SAY(call("cuMemFree_v2", block));
 
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAllocationProp pages = properties::of_pages();
   CUmemGenericAllocationHandle handle = 0;
   fill_cache("create");
-  result = call("cuMemCreate",
-                &handle,
-                kMost,
-                static_cast<const CUmemAllocationProp*>(&properties),
-                0ULL);
+  result = call("cuMemCreate", &handle, kMost, &pages, 0ULL);
   cache_used();
   SAY(result);
   SAY(call("cuMemRelease", handle));
 
-  CUmemPoolProps pool_properties{};
-  pool_properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  pool_properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  CUmemoryPool pool = nullptr;
-  SAY(call("cuMemPoolCreate", &pool, static_cast<const CUmemPoolProps*>(&pool_properties)));
+  CUmemoryPool const pool = made(properties::of_pool());
   fill_cache("pool");
   result = call("cuMemAllocFromPoolAsync", &block, kMost, pool, CUstream{nullptr});
   cache_used();
@@ -126,9 +134,8 @@ void from_pool(const char* when, CUdevice device = 0) {
 void default_pool_named() {
   start();
   for (const CUdevice device : {0, 1}) {
-    CUmemoryPool pool = nullptr;
+    CUmemoryPool const pool = default_pool(device);
     CUdeviceptr block = 0;
-    SAY(call("cuDeviceGetDefaultMemPool", &pool, device));
     const std::size_t before = allocated();
     SAY(call(
         "cuMemAllocFromPoolAsync", &block, std::size_t{64} << 20U, pool, CUstream{nullptr}));
@@ -146,13 +153,8 @@ void default_pool_named() {
 
 void set_pool() {
   start();
-  CUmemPoolProps properties{};
-  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  CUmemoryPool standard = nullptr;
-  CUmemoryPool own = nullptr;
-  SAY(call("cuDeviceGetDefaultMemPool", &standard, CUdevice{0}));
-  SAY(call("cuMemPoolCreate", &own, static_cast<const CUmemPoolProps*>(&properties)));
+  CUmemoryPool const standard = default_pool();
+  CUmemoryPool const own = made(properties::of_pool());
   SAY(call("cuDeviceSetMemPool", CUdevice{0}, standard));
   from_pool("default");
   SAY(call("cuDeviceSetMemPool", CUdevice{0}, own));
@@ -161,44 +163,25 @@ void set_pool() {
   from_pool("again");
 }
 
-CUmemoryPool made(const CUmemPoolProps& properties) {
-  CUmemoryPool pool = nullptr;
-  SAY(call("cuMemPoolCreate", &pool, &properties));
-  return pool;
-}
-
-CUmemPoolProps device_memory() {
-  CUmemPoolProps properties{};
-  properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  return properties;
-}
-
 // Members that later toolkits have added: maxSize and usage.
 CUmemPoolProps with_later(std::size_t most, unsigned short usage) {
-  CUmemPoolProps properties = device_memory();
-  auto* const at = reinterpret_cast<char*>(&properties.win32SecurityAttributes) + sizeof(void*);
+  CUmemPoolProps wanted = properties::of_pool();
+  auto* const at = reinterpret_cast<char*>(&wanted.win32SecurityAttributes) + sizeof(void*);
   std::memcpy(at, &most, sizeof most);
   std::memcpy(at + sizeof most, &usage, sizeof usage);
-  return properties;
+  return wanted;
 }
 
 // A policy that stays as it was changes nothing. PyTorch sets all of them.
 void reuse_policies() {
   start();
-  CUmemoryPool pool = nullptr;
-  SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
-  cuuint64_t most = ~cuuint64_t{0};  // a threshold is no policy
-  SAY(call("cuMemPoolSetAttribute",
-           pool,
-           CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
-           static_cast<void*>(&most)));
+  CUmemoryPool const pool = default_pool();
+  set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~cuuint64_t{0});  // is no policy
   for (const int allowed : {1, 0}) {
-    int value = allowed;
     for (const auto which : {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
                              CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
                              CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES})
-      SAY(call("cuMemPoolSetAttribute", pool, which, static_cast<void*>(&value)));
+      set(pool, which, allowed);
     from_pool(allowed != 0 ? "allowed" : "forbidden");
   }
 }
@@ -218,14 +201,11 @@ void from_own(const char* when, CUmemoryPool pool, CUstream stream = nullptr) {
 // What makes a pool the driver's, and what does not.
 void own_pools() {
   start();
-  const auto set = [](CUmemoryPool pool, CUmemPool_attribute which, unsigned long long value) {
-    SAY(call("cuMemPoolSetAttribute", pool, which, static_cast<void*>(&value)));
-  };
-  CUmemPoolProps properties = device_memory();
-  CUmemoryPool pool = made(properties);
+  CUmemPoolProps wanted = properties::of_pool();
+  CUmemoryPool pool = made(wanted);
   from_own("plain", pool);
   set(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~0ULL);
-  set(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0);
+  set(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0ULL);
   set(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 1);
   SAY(call("cuMemPoolTrimTo", pool, std::size_t{0}));
   from_own("asked", pool);
@@ -233,8 +213,8 @@ void own_pools() {
   from_own("policy", pool);
   SAY(call("cuMemPoolDestroy", pool));
 
-  properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  from_own("exportable", made(properties));
+  wanted.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  from_own("exportable", made(wanted));
   pool = made(with_later(std::size_t{256} << 20U, 0));
   from_own("bounded", pool);
   CUdeviceptr blocks[2] = {};
@@ -244,21 +224,15 @@ void own_pools() {
   SAY(call("cuMemAllocFromPoolAsync", &blocks[1], std::size_t{180} << 20U, pool, CUstream{}));
   from_own("decompressed", made(with_later(0, 2)));
   from_own("unknown", made(with_later(0, 4)));
-  properties = device_memory();
-  properties.location.id = 1;
-  from_own("elsewhere", made(properties));
+  from_own("elsewhere", made(properties::of_pool(1)));
 
-  pool = made(device_memory());
-  CUmemAccessDesc access{};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  SAY(call("cuMemPoolSetAccess", pool, &access, std::size_t{1}));
+  pool = made(properties::of_pool());
+  give_access(pool, 0);
   from_own("itself", pool);
-  access.location.id = 1;
-  SAY(call("cuMemPoolSetAccess", pool, &access, std::size_t{1}));
+  give_access(pool, 1);
   from_own("others", pool);
 
-  pool = made(device_memory());
+  pool = made(properties::of_pool());
   SAY(call("cuDeviceSetMemPool", CUdevice{0}, pool));
   from_pool("current");
   CUcontext context = nullptr;
@@ -270,17 +244,17 @@ void own_pools() {
 void many_pools() {
   start();
   std::vector<CUmemoryPool> pools;
-  const CUmemPoolProps properties = device_memory();
+  const CUmemPoolProps wanted = properties::of_pool();
   for (int i = 0; i < 300; ++i) {
     CUmemoryPool pool = nullptr;
-    if (call("cuMemPoolCreate", &pool, &properties) != CUDA_SUCCESS) return;
+    if (call("cuMemPoolCreate", &pool, &wanted) != CUDA_SUCCESS) return;
     pools.push_back(pool);
   }
   from_own("first", pools.front());
   from_own("last", pools.back());
   for (CUmemoryPool pool : pools)
     SAY(call("cuMemPoolDestroy", pool));
-  from_own("again", made(properties));
+  from_own("again", made(wanted));
 }
 
 // Handles that the program makes and maps. One is released while it is mapped, one after it,
@@ -291,15 +265,9 @@ void handles() {
   CUdeviceptr at = 0;
   CUmemGenericAllocationHandle made[4] = {};
   CUmemGenericAllocationHandle again = 0;
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAllocationProp wanted = properties::of_pages();
   for (CUmemGenericAllocationHandle& each : made)
-    SAY(call("cuMemCreate",
-             &each,
-             bytes,
-             static_cast<const CUmemAllocationProp*>(&properties),
-             0ULL));
+    SAY(call("cuMemCreate", &each, bytes, &wanted, 0ULL));
   SAY(call("cuMemAddressReserve", &at, 4 * bytes, std::size_t{0}, CUdeviceptr{0}, 0ULL));
   for (std::size_t i = 0; i < 3; ++i)
     SAY(call("cuMemMap", at + i * bytes, bytes, std::size_t{0}, made[i], 0ULL));
@@ -313,42 +281,23 @@ void handles() {
 
 void pool_access() {
   start();
-  CUmemoryPool pool = nullptr;
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
+  CUmemoryPool const pool = default_pool();
   from_pool("before");
-  SAY(call("cuMemPoolSetAccess",
-           pool,
-           static_cast<const CUmemAccessDesc*>(&access),
-           std::size_t{1}));
+  give_access(pool, 1);
   from_pool("after");
 }
 
 // What changes one device's default pool concerns no other's.
 void pool_elsewhere() {
   start();
-  CUmemoryPool pools[2] = {};
-  for (const CUdevice device : {0, 1})
-    SAY(call("cuDeviceGetDefaultMemPool", &pools[device], device));
-  int forbidden = 0;
-  SAY(call("cuMemPoolSetAttribute",
-           pools[0],
-           CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
-           static_cast<void*>(&forbidden)));
+  CUmemoryPool const pools[2] = {default_pool(0), default_pool(1)};
+  set(pools[0], CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, 0);
   from_pool("policy");
   CUcontext context = nullptr;
   SAY(call("cuDevicePrimaryCtxRetain", &context, CUdevice{1}));
   SAY(call("cuCtxSetCurrent", context));
   from_pool("elsewhere", 1);
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  SAY(call("cuMemPoolSetAccess",
-           pools[1],
-           static_cast<const CUmemAccessDesc*>(&access),
-           std::size_t{1}));
+  give_access(pools[1], 0);
   from_pool("access", 1);
 }
 
@@ -371,10 +320,9 @@ void beside_a_capture() {
 // A default pool that is trimmed: what custash keeps goes, what is in use stays.
 void trimmed_pool() {
   start();
-  CUmemoryPool pool = nullptr;
+  CUmemoryPool const pool = default_pool();
   CUdeviceptr kept = 0;
   CUdeviceptr freed = 0;
-  SAY(call("cuDeviceGetDefaultMemPool", &pool, CUdevice{0}));
   SAY(call("cuMemAllocAsync", &kept, std::size_t{64} << 20U, CUstream{nullptr}));
   SAY(call("cuMemAllocAsync", &freed, std::size_t{64} << 20U, CUstream{nullptr}));
   SAY(call("cuMemFreeAsync", freed, CUstream{nullptr}));

@@ -6,6 +6,7 @@
 //
 //   faults pitched | handles
 #include "tests/conformance/driver/driver.hpp"
+#include "tests/conformance/properties.hpp"
 #include "tests/sim/fault_abi.h"
 
 #include <array>
@@ -159,15 +160,9 @@ CUdeviceptr place(std::size_t number) {
 }
 
 Handle make(Run& run, std::size_t bytes) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const CUmemAllocationProp wanted = properties::of_pages();
   Handle handle = 0;
-  run.step("cuMemCreate",
-           &handle,
-           bytes,
-           static_cast<const CUmemAllocationProp*>(&properties),
-           0ULL);
+  run.step("cuMemCreate", &handle, bytes, &wanted, 0ULL);
   ++run.live;
   return handle;
 }
@@ -180,19 +175,13 @@ void release(Run& run, Handle handle) {
 // Makes a handle and maps it. Where that fails, another one is made.
 Handle make_mapped(Run& run, std::size_t number, unsigned char byte, std::size_t bytes) {
   Handle handle = make(run, bytes);
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUmemAccessDesc access = properties::access_of();
   if (run.fails_once("cuMemMap", place(number), bytes, std::size_t{0}, handle, 0ULL)) {
     release(run, handle);
     handle = make(run, bytes);
     run.step("cuMemMap", place(number), bytes, std::size_t{0}, handle, 0ULL);
   }
-  run.step("cuMemSetAccess",
-           place(number),
-           bytes,
-           static_cast<const CUmemAccessDesc*>(&access),
-           std::size_t{1});
+  run.step("cuMemSetAccess", place(number), bytes, &access, std::size_t{1});
   run.fill(place(number), byte, bytes);
   return handle;
 }
@@ -280,10 +269,8 @@ int main(int argc, char** argv) {
   if (argc < 2 || find == nullptr) return 2;
   simulator = find();
   start();
-  CUmodule module = nullptr;
-  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
-  SAY(call("cuModuleGetFunction", &kernel, module, "late"));
-  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
+  kernel = function("late");
+  stream = new_stream();
   SAY(call(
       "cuMemAddressReserve", &range, kPlaces * kRoom, std::size_t{0}, CUdeviceptr{0}, 0ULL));
   return run_all(std::strcmp(argv[1], "pitched") == 0 ? pitched : handles);

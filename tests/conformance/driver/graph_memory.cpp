@@ -46,12 +46,6 @@ int had_again(CUdeviceptr p) {
   return found != 0 ? 1 : 0;
 }
 
-CUstream new_stream() {
-  CUstream stream = nullptr;
-  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
-  return stream;
-}
-
 void begin(CUstream stream) {
   SAY(call("cuStreamBeginCapture_v2", stream, CU_STREAM_CAPTURE_MODE_RELAXED));
 }
@@ -74,14 +68,6 @@ void destroy(CUgraph graph) {
 
 void destroy(CUgraphExec exec) {
   SAY(call("cuGraphExecDestroy", exec));
-}
-
-CUfunction function(const char* name) {
-  CUmodule module = nullptr;
-  CUfunction out = nullptr;
-  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
-  SAY(call("cuModuleGetFunction", &out, module, name));
-  return out;
 }
 
 CUresult launch_with(CUfunction kernel, CUdeviceptr p, CUstream stream) {

@@ -2,6 +2,7 @@
 // Handles of memory that the program makes, maps and lets go of: the driver serves them, and
 // custash counts them. Arguments: which part, and for random programs how many from which seed.
 #include "tests/conformance/driver/driver.hpp"
+#include "tests/conformance/properties.hpp"
 
 #include <array>
 #include <cstdlib>
@@ -34,25 +35,15 @@ void begin() {
 }
 
 CUresult create(Handle* out, std::size_t bytes = kBytes, bool exportable = false) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  if (exportable) properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  return call(
-      "cuMemCreate", out, bytes, static_cast<const CUmemAllocationProp*>(&properties), 0ULL);
+  const CUmemAllocationProp wanted = properties::of_pages(exportable);
+  return call("cuMemCreate", out, bytes, &wanted, 0ULL);
 }
 
 CUresult map(std::size_t number, Handle handle, std::size_t bytes = kBytes) {
-  CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const CUmemAccessDesc access = properties::access_of();
   const CUresult mapped = call("cuMemMap", place(number), bytes, std::size_t{0}, handle, 0ULL);
-  return mapped != CUDA_SUCCESS ? mapped
-                                : call("cuMemSetAccess",
-                                       place(number),
-                                       bytes,
-                                       static_cast<const CUmemAccessDesc*>(&access),
-                                       std::size_t{1});
+  if (mapped != CUDA_SUCCESS) return mapped;
+  return call("cuMemSetAccess", place(number), bytes, &access, std::size_t{1});
 }
 
 CUresult unmap(std::size_t number, std::size_t bytes = kBytes) {
@@ -345,19 +336,15 @@ void named() {
 // Kernels take what CUSTASH_SIM's kernel_ns says.
 void pending() {
   begin();
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  CUstream stream = nullptr;
-  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
-  SAY(call("cuModuleGetFunction", &function, module, "late"));
-  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
+  CUfunction const late = function("late");
+  CUstream const stream = new_stream();
   Handle handles[2] = {};
   for (std::size_t i = 0; i < 2; ++i) {
     SAY(create(&handles[i]));
     SAY(map(i, handles[i]));
     SAY(fill(i, 0x11));
   }
-  SAY(launch(function, stream));
+  SAY(launch(late, stream));
   for (std::size_t i = 0; i < 2; ++i) {
     SAY(unmap(i));
     SAY(release(handles[i]));

@@ -14,26 +14,12 @@ using namespace semantics;
 
 constexpr std::size_t kBytes = std::size_t{4} << 20U;
 
-CUstream new_stream() {
-  CUstream stream = nullptr;
-  SAY(call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING}));
-  return stream;
-}
-
-CUfunction kernel() {
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
-  SAY(call("cuModuleGetFunction", &function, module, "late"));
-  return function;
-}
-
 // Memory whose last owner's kernel may still run on `stream`.
-CUdeviceptr freed_and_had_again(CUfunction function, CUstream stream) {
+CUdeviceptr freed_and_had_again(CUfunction kernel, CUstream stream) {
   CUdeviceptr p = 0;
   CUdeviceptr q = 0;
   SAY(call("cuMemAlloc_v2", &p, kBytes));
-  SAY(launch(function, stream));
+  SAY(launch(kernel, stream));
   SAY(call("cuMemFree_v2", p));
   std::printf("# at_free %d\n", call("cuStreamQuery", stream));
   SAY(call("cuMemAlloc_v2", &q, kBytes));
@@ -44,22 +30,22 @@ CUdeviceptr freed_and_had_again(CUfunction function, CUstream stream) {
 // It leaves the sight of the context's streams: nobody waits there, so that it must be quiet.
 void sight() {
   start();
-  CUfunction function = kernel();
+  CUfunction const late = function("late");
   CUstream stream = new_stream();
   const unsigned on = 1;
   CUipcMemHandle handle{};
-  CUdeviceptr q = freed_and_had_again(function, stream);
+  CUdeviceptr q = freed_and_had_again(late, stream);
   SAY(call("cuIpcGetMemHandle", &handle, q));
   SAY(call("cuStreamQuery", stream));
   SAY(call("cuMemFree_v2", q));
-  q = freed_and_had_again(function, stream);
+  q = freed_and_had_again(late, stream);
   SAY(call("cuPointerSetAttribute",
            static_cast<const void*>(&on),
            CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
            q));
   SAY(call("cuStreamQuery", stream));
   SAY(call("cuMemFree_v2", q));
-  q = freed_and_had_again(function, stream);
+  q = freed_and_had_again(late, stream);
   int file = -1;
   SAY(call("cuMemGetHandleForAddressRange", static_cast<void*>(&file), q, kBytes, 1, 0ULL));
   SAY(call("cuStreamQuery", stream));
@@ -77,10 +63,10 @@ void flags(const char* how) {
   start();
   if (std::strcmp(how, "created") == 0)
     SAY(call("cuCtxCreate_v2", &context, kSyncMemops, CUdevice{0}));
-  CUfunction function = kernel();
+  CUfunction const late = function("late");
   CUstream stream = new_stream();
   if (std::strcmp(how, "set") == 0 || std::strcmp(how, "primary") == 0) {
-    const CUdeviceptr q = freed_and_had_again(function, stream);
+    const CUdeviceptr q = freed_and_had_again(late, stream);
     SAY(std::strcmp(how, "set") == 0
             ? call("cuCtxSetFlags", kSyncMemops)
             : call("cuDevicePrimaryCtxSetFlags_v2", CUdevice{0}, kSyncMemops));
@@ -91,7 +77,7 @@ void flags(const char* how) {
     CUdeviceptr p = 0;
     CUdeviceptr q = 0;
     SAY(call("cuMemAlloc_v2", &p, kBytes));
-    SAY(launch(function, stream));
+    SAY(launch(late, stream));
     SAY(call("cuMemFree_v2", p));
     SAY(call("cuMemAlloc_v2", &q, kBytes));
     SAY(q != p || call("cuStreamQuery", stream) == CUDA_SUCCESS);
@@ -141,7 +127,7 @@ const custash_sim_detector_calls& detector() {
   return *find();
 }
 
-CUresult write_early(CUfunction function, CUdeviceptr p, CUstream stream, bool early) {
+CUresult write_early(CUfunction kernel, CUdeviceptr p, CUstream stream, bool early) {
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   attribute.value.programmaticStreamSerializationAllowed = early ? 1 : 0;
@@ -154,7 +140,7 @@ CUresult write_early(CUfunction function, CUdeviceptr p, CUstream stream, bool e
   void* params[] = {&p};
   return call("cuLaunchKernelEx",
               static_cast<const CUlaunchConfig*>(&config),
-              function,
+              kernel,
               static_cast<void**>(params),
               static_cast<void**>(nullptr));
 }
@@ -163,16 +149,13 @@ CUresult write_early(CUfunction function, CUdeviceptr p, CUstream stream, bool e
 // ended.
 void early_launches() {
   start();
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  SAY(call("cuModuleLoadData", &module, static_cast<const void*>("")));
-  SAY(call("cuModuleGetFunction", &function, module, "writes"));
+  CUfunction const writes = function("writes");
   CUstream stream = new_stream();
   CUdeviceptr p = 0;
   for (int i = 0; i < 3; ++i) {
     SAY(call("cuMemAlloc_v2", &p, kBytes));
     detector().allocated(reinterpret_cast<void*>(p), kBytes, 0, nullptr);
-    SAY(write_early(function, p, stream, i != 0));
+    SAY(write_early(writes, p, stream, i != 0));
     detector().freed(reinterpret_cast<void*>(p), 0, nullptr);
     SAY(call("cuMemFree_v2", p));
     std::printf("# at_free %d\n", call("cuStreamQuery", stream));
@@ -185,8 +168,7 @@ void early_launches() {
 void answers() {
   start();
   CUstream stream = new_stream();
-  CUmemoryPool standard = nullptr;
-  SAY(call("cuDeviceGetDefaultMemPool", &standard, CUdevice{0}));
+  CUmemoryPool const standard = default_pool();
   for (const std::size_t bytes : {std::size_t{1000}, kBytes}) {
     for (int round = 0; round < 3; ++round) {  // the later ones are hits of the cache
       CUdeviceptr ordered = 0;
@@ -221,7 +203,7 @@ void answers() {
 // memory the argument says; the last one is none.
 void host_reach(const char* door) {
   start();
-  CUfunction function = kernel();
+  CUfunction const late = function("late");
   CUstream stream = new_stream();
   void* host = nullptr;
   SAY(call("cuMemHostAlloc", &host, std::size_t{4096}, 0U));
@@ -245,7 +227,7 @@ void host_reach(const char* door) {
              CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
              p));
   }
-  SAY(launch(function, stream));
+  SAY(launch(late, stream));
   SAY(call("cuMemFree_v2", p));
   std::printf("# at_free %d\n", call("cuStreamQuery", stream));
 }
@@ -254,7 +236,7 @@ void host_reach(const char* door) {
 // the argument says. Whether the free has waited is told beside.
 void refill(const char* from) {
   start();
-  CUfunction function = kernel();
+  CUfunction const late = function("late");
   CUstream stream = new_stream();
   static char pageable[4096];
   void* host = pageable;
@@ -264,7 +246,7 @@ void refill(const char* from) {
   CUdeviceptr q = 0;
   SAY(call("cuMemAlloc_v2", &p, kBytes));
   SAY(call("cuMemAlloc_v2", &q, kBytes));
-  SAY(launch(function, stream));
+  SAY(launch(late, stream));
   if (std::strcmp(from, "unified") == 0) {
     SAY(call("cuMemcpyAsync", q, reinterpret_cast<CUdeviceptr>(host), sizeof pageable, stream));
   } else if (std::strcmp(from, "plane") == 0) {

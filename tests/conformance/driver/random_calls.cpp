@@ -7,6 +7,7 @@
 //
 //   random_calls COUNT SEED
 #include "tests/conformance/driver/driver.hpp"
+#include "tests/conformance/properties.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -62,16 +63,13 @@ class Program {
   };
 
   void make_pool(Pool& pool) {
-    CUmemPoolProps properties{};
-    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    CUmemPoolProps wanted = properties::of_pool();
     pool = {.most = below(2) * 8 * kMiB};
     // maxSize, which older toolkits do not name.
-    std::memcpy(reinterpret_cast<char*>(&properties.win32SecurityAttributes) + sizeof(void*),
+    std::memcpy(reinterpret_cast<char*>(&wanted.win32SecurityAttributes) + sizeof(void*),
                 &pool.most,
                 sizeof pool.most);
-    note(
-        call("cuMemPoolCreate", &pool.handle, static_cast<const CUmemPoolProps*>(&properties)));
+    note(call("cuMemPoolCreate", &pool.handle, static_cast<const CUmemPoolProps*>(&wanted)));
   }
 
   // Another takes its place, or it loses a policy. Not where it is limited: custash and the
