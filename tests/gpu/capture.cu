@@ -99,6 +99,10 @@ struct Graph {
     return true;
   }
 
+  void must_end(cudaStream_t stream) {
+    if (!end(stream)) die("capture invalidated", cudaErrorStreamCaptureInvalidated, __LINE__);
+  }
+
   void launch(cudaStream_t stream) const { CUDA_OK(cudaGraphLaunch(exec, stream)); }
 
   void destroy() const {
@@ -198,75 +202,68 @@ static void modes(Bed& bed) {
   }
 }
 
-// A block freed with work in flight before a capture is asked for while it lasts, and written
-// by the graph.
-static void freed_before(Bed& bed) {
+struct Seen {
+  bool same;  // the memory came back: else nothing can be wrong
+  unsigned long long wrong = 0;
+};
+
+static void rounds_of(Bed& bed, const char* name, Seen (*round)(Bed&, std::size_t)) {
   unsigned long long wrong = 0;
   int same = 0;
   const int rounds = bed.rounds(20);
   for (int i = 0; i < rounds; ++i) {
-    const std::size_t bytes = kSizes[i % 2];
-    void* x = device_memory(bytes);
-    fill(bed.s2, x, bytes, kLateWords, kLateNs);
-    CUDA_OK(cudaFree(x));
-    CUDA_OK(cudaStreamBeginCapture(bed.s1, cudaStreamCaptureModeRelaxed));
-    void* y = device_memory(bytes);
-    fill(bed.s1, y, bytes, kNextWords);
-    Graph graph;
-    if (!graph.end(bed.s1))
-      die("relaxed capture invalidated", cudaErrorStreamCaptureInvalidated, 0);
-    graph.launch(bed.s1);
-    same += x == y ? 1 : 0;
-    wrong += bed.wrong.in(y, bytes, kNextWords);
-    graph.destroy();
-    CUDA_OK(cudaFree(y));
+    const Seen seen = round(bed, kSizes[i % 2]);
+    same += seen.same ? 1 : 0;
+    wrong += seen.wrong;
   }
-  bed.report.check(wrong == 0,
-                   "capture_block_freed_before",
-                   "rounds=%d same=%d wrong=%llu",
-                   rounds,
-                   same,
-                   wrong);
+  bed.report.check(wrong == 0, name, "rounds=%d same=%d wrong=%llu", rounds, same, wrong);
+}
+
+// A block freed with work in flight before a capture is asked for while it lasts, and written
+// by the graph.
+static Seen freed_before(Bed& bed, std::size_t bytes) {
+  void* x = device_memory(bytes);
+  fill(bed.s2, x, bytes, kLateWords, kLateNs);
+  CUDA_OK(cudaFree(x));
+  CUDA_OK(cudaStreamBeginCapture(bed.s1, cudaStreamCaptureModeRelaxed));
+  void* y = device_memory(bytes);
+  fill(bed.s1, y, bytes, kNextWords);
+  Graph graph;
+  graph.must_end(bed.s1);
+  graph.launch(bed.s1);
+  Seen seen{x == y};
+  seen.wrong += bed.wrong.in(y, bytes, kNextWords);
+  graph.destroy();
+  CUDA_OK(cudaFree(y));
+  return seen;
 }
 
 // A block freed by another thread, work in flight, while a capture lasts; asked for after it.
-static void freed_during(Bed& bed) {
-  unsigned long long wrong = 0;
-  int same = 0;
-  const int rounds = bed.rounds(20);
-  for (int i = 0; i < rounds; ++i) {
-    const std::size_t bytes = kSizes[i % 2];
-    void* x = device_memory(bytes);
-    void* y = device_memory(bytes);
-    CUDA_OK(cudaStreamBeginCapture(bed.s1, cudaStreamCaptureModeRelaxed));
-    fill(bed.s1, y, bytes, kNextWords);
-    std::thread([&] {
-      CUDA_OK(cudaSetDevice(0));
-      fill(bed.s2, x, bytes, kLateWords, kLateNs);
-      // As PyTorch does: what the driver may do beside a capture is this thread's to say.
-      cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-      CUDA_OK(cudaThreadExchangeStreamCaptureMode(&mode));
-      CUDA_OK(cudaFree(x));
-    }).join();
-    Graph graph;
-    if (!graph.end(bed.s1))
-      die("relaxed capture invalidated", cudaErrorStreamCaptureInvalidated, 0);
-    void* z = device_memory(bytes);
-    fill(bed.s3, z, bytes, kThirdWords);
-    graph.launch(bed.s1);
-    same += x == z ? 1 : 0;
-    wrong += bed.wrong.in(z, bytes, kThirdWords);
-    wrong += bed.wrong.in(y, bytes, kNextWords);
-    graph.destroy();
-    CUDA_OK(cudaFree(y));
-    CUDA_OK(cudaFree(z));
-  }
-  bed.report.check(wrong == 0,
-                   "capture_block_freed_during",
-                   "rounds=%d same=%d wrong=%llu",
-                   rounds,
-                   same,
-                   wrong);
+static Seen freed_during(Bed& bed, std::size_t bytes) {
+  void* x = device_memory(bytes);
+  void* y = device_memory(bytes);
+  CUDA_OK(cudaStreamBeginCapture(bed.s1, cudaStreamCaptureModeRelaxed));
+  fill(bed.s1, y, bytes, kNextWords);
+  std::thread([&] {
+    CUDA_OK(cudaSetDevice(0));
+    fill(bed.s2, x, bytes, kLateWords, kLateNs);
+    // As PyTorch does: what the driver may do beside a capture is this thread's to say.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    CUDA_OK(cudaThreadExchangeStreamCaptureMode(&mode));
+    CUDA_OK(cudaFree(x));
+  }).join();
+  Graph graph;
+  graph.must_end(bed.s1);
+  void* z = device_memory(bytes);
+  fill(bed.s3, z, bytes, kThirdWords);
+  graph.launch(bed.s1);
+  Seen seen{x == z};
+  seen.wrong += bed.wrong.in(z, bytes, kThirdWords);
+  seen.wrong += bed.wrong.in(y, bytes, kNextWords);
+  graph.destroy();
+  CUDA_OK(cudaFree(y));
+  CUDA_OK(cudaFree(z));
+  return seen;
 }
 
 // The graph works on memory allocated while it was captured; between its launches others take,
@@ -284,8 +281,7 @@ static void between_launches(Bed& bed) {
     add_one<<<1, 1, 0, bed.s1>>>(bed.counter);
     verify(bed.s1, inside, bytes, kNextWords, bed.wrong.device(), 20'000);
     Graph graph;
-    if (!graph.end(bed.s1))
-      die("relaxed capture invalidated", cudaErrorStreamCaptureInvalidated, 0);
+    graph.must_end(bed.s1);
     for (int k = 0; k < launches; ++k) {
       graph.launch(bed.s1);
       void* p = device_memory(bytes);
@@ -307,43 +303,31 @@ static void between_launches(Bed& bed) {
 }
 
 // A block allocated while capturing is freed once its graph is gone, late work still in flight.
-static void freed_after(Bed& bed) {
-  unsigned long long wrong = 0;
-  int same = 0;
-  const int rounds = bed.rounds(20);
-  for (int i = 0; i < rounds; ++i) {
-    const std::size_t bytes = kSizes[i % 2];
-    CUDA_OK(cudaStreamBeginCapture(bed.s1, cudaStreamCaptureModeRelaxed));
-    void* x = device_memory(bytes);
-    fill(bed.s1, x, bytes, kLateWords, kLateNs);
-    Graph graph;
-    if (!graph.end(bed.s1))
-      die("relaxed capture invalidated", cudaErrorStreamCaptureInvalidated, 0);
-    graph.launch(bed.s1);
-    graph.destroy();
-    CUDA_OK(cudaFree(x));
-    void* y = device_memory(bytes);
-    fill(bed.s2, y, bytes, kNextWords);
-    same += x == y ? 1 : 0;
-    wrong += bed.wrong.in(y, bytes, kNextWords);
-    CUDA_OK(cudaFree(y));
-  }
-  bed.report.check(wrong == 0,
-                   "capture_block_freed_after_its_graph",
-                   "rounds=%d same=%d wrong=%llu",
-                   rounds,
-                   same,
-                   wrong);
+static Seen freed_after(Bed& bed, std::size_t bytes) {
+  CUDA_OK(cudaStreamBeginCapture(bed.s1, cudaStreamCaptureModeRelaxed));
+  void* x = device_memory(bytes);
+  fill(bed.s1, x, bytes, kLateWords, kLateNs);
+  Graph graph;
+  graph.must_end(bed.s1);
+  graph.launch(bed.s1);
+  graph.destroy();
+  CUDA_OK(cudaFree(x));
+  void* y = device_memory(bytes);
+  fill(bed.s2, y, bytes, kNextWords);
+  Seen seen{x == y};
+  seen.wrong += bed.wrong.in(y, bytes, kNextWords);
+  CUDA_OK(cudaFree(y));
+  return seen;
 }
 
 static int run(int argc, char** argv) {
   need_devices(1);
   Bed bed(argc, argv);
   modes(bed);
-  freed_before(bed);
-  freed_during(bed);
+  rounds_of(bed, "capture_block_freed_before", freed_before);
+  rounds_of(bed, "capture_block_freed_during", freed_during);
   between_launches(bed);
-  freed_after(bed);
+  rounds_of(bed, "capture_block_freed_after_its_graph", freed_after);
   return bed.report.finish();
 }
 

@@ -56,6 +56,14 @@ inline void need_devices(int wanted) {
   }
 }
 
+// Of the current device, as the program sees it.
+inline std::size_t free_memory() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  CUDA_OK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
 inline double now_us() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::micro>(since).count();

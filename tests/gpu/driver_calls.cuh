@@ -23,4 +23,26 @@ int driver(const char* name, Params... params) {
   return reinterpret_cast<int (*)(Params...)>(found)(params...);
 }
 
+// A green context of device 0 with a stream; the code of the call that failed, else 0.
+inline int make_green(void** green, CUstream* stream) {
+  alignas(16) unsigned char whole[1024] = {};
+  alignas(16) unsigned char part[1024] = {};
+  unsigned groups = 1;
+  void* description = nullptr;
+  int code = driver("cuDeviceGetDevResource", CUdevice{0}, static_cast<void*>(whole), 1);
+  if (code == 0)
+    code = driver("cuDevSmResourceSplitByCount",
+                  static_cast<void*>(part),
+                  &groups,
+                  static_cast<void*>(whole),
+                  static_cast<void*>(nullptr),
+                  0U,
+                  8U);
+  if (code == 0)
+    code = driver("cuDevResourceGenerateDesc", &description, static_cast<void*>(part), 1U);
+  if (code == 0) code = driver("cuGreenCtxCreate", green, description, CUdevice{0}, 1U);
+  if (code == 0) code = driver("cuGreenCtxStreamCreate", stream, *green, 1U, 0);
+  return code;
+}
+
 }  // namespace gpu

@@ -57,18 +57,17 @@ static void queue_depth() {
 
 static void plain_free_on_a_stream() {
   cudaStream_t s = new_stream();
-  std::size_t before = 0, under = 0, after = 0, total = 0;
-  void* p = nullptr;
-  CUDA_OK(cudaMemGetInfo(&before, &total));
-  CUDA_OK(cudaMalloc(&p, 256 * kMiB));
+  const std::size_t before = free_memory();
+  std::size_t under = 0;
+  void* const p = device_memory(256 * kMiB);
   spin(s, kLong);
   timed("free_async_of_plain_memory", s, [&] {
     const int code = cudaFreeAsync(p, s);
-    (void)cudaMemGetInfo(&under, &total);
+    under = free_memory();
     return code;
   });
   (void)cudaGetLastError();
-  CUDA_OK(cudaMemGetInfo(&after, &total));
+  const std::size_t after = free_memory();
   std::printf("fact free_async_of_plain_memory_gives_back while_running=%d after=%d\n",
               under >= before ? 1 : 0,
               after >= before ? 1 : 0);
@@ -97,25 +96,9 @@ static void peer_access_taken_away() {
 }
 
 static void green_context() {
-  alignas(16) unsigned char whole[1024] = {};
-  alignas(16) unsigned char part[1024] = {};
-  unsigned groups = 1;
-  void* description = nullptr;
   void* green = nullptr;
   CUstream there = nullptr;
-  int code = driver("cuDeviceGetDevResource", CUdevice{0}, static_cast<void*>(whole), 1);
-  if (code == 0)
-    code = driver("cuDevSmResourceSplitByCount",
-                  static_cast<void*>(part),
-                  &groups,
-                  static_cast<void*>(whole),
-                  static_cast<void*>(nullptr),
-                  0U,
-                  8U);
-  if (code == 0)
-    code = driver("cuDevResourceGenerateDesc", &description, static_cast<void*>(part), 1U);
-  if (code == 0) code = driver("cuGreenCtxCreate", &green, description, CUdevice{0}, 1U);
-  if (code == 0) code = driver("cuGreenCtxStreamCreate", &there, green, 1U, 0);
+  int code = make_green(&green, &there);
   if (code != 0) return (void)std::printf("skip: no green contexts here (%d)\n", code);
   CUcontext inside = nullptr;
   CUcontext before = nullptr;

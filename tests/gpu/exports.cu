@@ -38,13 +38,6 @@ bool get(int socket, T* out) {
   return recv(socket, out, sizeof *out, MSG_WAITALL) == static_cast<ssize_t>(sizeof *out);
 }
 
-static std::size_t free_memory() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  return free;
-}
-
 static std::size_t tenth_of_memory() {
   cudaDeviceProp properties{};
   CUDA_OK(cudaGetDeviceProperties(&properties, 0));

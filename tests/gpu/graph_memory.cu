@@ -54,9 +54,7 @@ struct Bed {
 
 // More batches than the device holds, if none of them were freed.
 static void loader(Bed& bed) {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
+  const std::size_t free = free_memory();
   const std::size_t bytes = free / 40;
   void* target = device_memory(kBytes);
   cudaGraph_t older = nullptr;
@@ -84,9 +82,7 @@ static void loader(Bed& bed) {
     }).join();
     CUDA_OK(cudaStreamEndCapture(bed.s1, &graph));
     CUDA_OK(cudaGraphDestroy(graph));
-    std::size_t now = 0;
-    CUDA_OK(cudaMemGetInfo(&now, &total));
-    least = std::min(least, now);
+    least = std::min(least, free_memory());
   }
   CUDA_OK(cudaGraphDestroy(older));
   CUDA_OK(cudaFree(target));

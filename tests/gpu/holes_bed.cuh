@@ -11,20 +11,7 @@ namespace gpu {
 constexpr Word kLate = 0xA5A5A5A5;
 constexpr Word kNext = 0x5B5B5B5B;
 constexpr unsigned long long kLateNs = 20'000'000;
-constexpr unsigned long long kGiveUpNs = 5'000'000'000;
 constexpr std::size_t kBlock = 4 * kMiB;
-
-static __global__ void wait_flag(const volatile Word* flag, Word* outcome) {
-  const unsigned long long start = global_ns();
-  while (*flag == 0) {
-    if (global_ns() - start > kGiveUpNs) {
-      *outcome = 2;
-      return;
-    }
-    __nanosleep(500);
-  }
-  *outcome = 1;
-}
 
 static __global__ void set_flag(volatile Word* flag) {
   __threadfence();
@@ -87,7 +74,7 @@ struct HolesBed {
     CUDA_OK(cudaDeviceSynchronize());
     Word seen = 0;
     CUDA_OK(cudaMemcpy(&seen, outcome, sizeof seen, cudaMemcpyDeviceToHost));
-    return seen == 1;
+    return seen == kSeen;
   }
 
   WrongWords wrong;

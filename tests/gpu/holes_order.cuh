@@ -44,25 +44,9 @@ inline void sight(HolesBed& bed, Report& report) {
 
 // A kernel on a green stream comes after the former owner's; a free on it waits for nothing.
 inline void green(HolesBed& bed, Report& report) {
-  alignas(16) unsigned char whole[1024] = {};
-  alignas(16) unsigned char part[1024] = {};
-  unsigned groups = 1;
-  void* description = nullptr;
   void* context = nullptr;
   CUstream stream = nullptr;
-  int code = driver("cuDeviceGetDevResource", CUdevice{0}, static_cast<void*>(whole), 1);
-  if (code == 0)
-    code = driver("cuDevSmResourceSplitByCount",
-                  static_cast<void*>(part),
-                  &groups,
-                  static_cast<void*>(whole),
-                  static_cast<void*>(nullptr),
-                  0U,
-                  8U);
-  if (code == 0)
-    code = driver("cuDevResourceGenerateDesc", &description, static_cast<void*>(part), 1U);
-  if (code == 0) code = driver("cuGreenCtxCreate", &context, description, CUdevice{0}, 1U);
-  if (code == 0) code = driver("cuGreenCtxStreamCreate", &stream, context, 1U, 0);
+  const int code = make_green(&context, &stream);
   if (code != 0) {
     std::printf("skip: no green contexts here (%d)\n", code);
     return;
@@ -125,10 +109,7 @@ inline void captures_between(HolesBed& bed, Report& report) {
 
 // Whether plain memory can be given back without a wait: cudaFree waits, does cudaFreeAsync?
 inline void plain_given_back(HolesBed& bed) {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  const std::size_t much = free / 10 * 6;
+  const std::size_t much = free_memory() / 10 * 6;
   void* q = nullptr;
   void* plain = nullptr;
   if (cudaMalloc(&plain, much) != cudaSuccess) return;

@@ -15,13 +15,6 @@ namespace gpu {
 
 constexpr unsigned long long kOrdinaryNs = 300'000'000;
 
-static std::size_t free_memory() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  return free;
-}
-
 static bool gives_up_in_time() {
   const char* conf = std::getenv("CUSTASH_CONF");
   return dlsym(RTLD_DEFAULT, "custash_reserved_bytes") == nullptr ||

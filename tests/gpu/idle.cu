@@ -30,13 +30,6 @@ void nap() {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
-std::size_t free_here() {
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  return free;
-}
-
 // What another process sees, in MiB; without a preload, or with this one's.
 std::size_t free_elsewhere(bool preloaded) {
   int out[2];
@@ -92,10 +85,7 @@ void small_calls() {
 
 void device_memory() {
   small_calls();
-  std::size_t free = 0;
-  std::size_t total = 0;
-  CUDA_OK(cudaMemGetInfo(&free, &total));
-  const std::size_t size = std::min(40 * kGiB, free / 4 * 3) / kMiB * kMiB;
+  const std::size_t size = std::min(40 * kGiB, gpu::free_memory() / 4 * 3) / kMiB * kMiB;
   const std::size_t wanted = free_elsewhere(false) - 1024;
   for (const bool busy : {false, true}) {
     small_calls();
@@ -153,7 +143,7 @@ void resets() {
 int main(int argc, char** argv) {
   gpu::need_devices(1);
   if (argc > 1 && std::strcmp(argv[1], "--other") == 0) {
-    std::printf("%zu\n", free_here() / kMiB);
+    std::printf("%zu\n", gpu::free_memory() / kMiB);
     return 0;
   }
   own_path = argv[0];

@@ -27,6 +27,23 @@ __device__ inline void spin_for(unsigned long long ns) {
   spin_for(ns);
 }
 
+// How long a kernel waits for another before it gives up, and how a wait has ended.
+constexpr unsigned long long kGiveUpNs = 5'000'000'000;
+constexpr Word kSeen = 1;
+constexpr Word kGaveUp = 2;
+
+[[maybe_unused]] static __global__ void wait_flag(const volatile Word* flag, Word* outcome) {
+  const unsigned long long start = global_ns();
+  while (*flag == 0) {
+    if (global_ns() - start > kGiveUpNs) {
+      *outcome = kGaveUp;
+      return;
+    }
+    __nanosleep(500);
+  }
+  *outcome = kSeen;
+}
+
 // Spins, then leaves `pattern` in every word.
 [[maybe_unused]] static __global__ void fill_kernel(Word* p,
                                                     std::size_t words,

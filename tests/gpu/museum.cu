@@ -4,7 +4,7 @@
 // Before the fault it prints what should be found: "expect KIND ADDRESS BYTES". Each kernel
 // ends by itself. museum.py runs all of them under `custash run --check-memory`. On the
 // simulator museum_kernels.cpp stands for the kernels.
-#include "check.cuh"
+#include "museum_bed.cuh"
 
 #include <chrono>
 #include <thread>
@@ -13,6 +13,8 @@
 
 using gpu::kKiB;
 using gpu::kMiB;
+using museum::expect;
+using museum::finish;
 
 // `bytes` from `offset` on: written, or read and put into `sink`.
 extern "C" __global__ void museum_write(char* block, long offset, long bytes) {
@@ -46,19 +48,11 @@ extern "C" __global__ void museum_hidden(char* const* box, long offset) {
 namespace {
 
 char* block_of(std::size_t bytes) {
-  char* out = nullptr;
-  CUDA_OK(cudaMalloc(&out, bytes));
-  return out;
+  return museum::array_of<char>(static_cast<long>(bytes));
 }
 
-void expect(const char* kind, const void* block, std::size_t bytes) {
-  std::printf("expect %s %p %zu\n", kind, block, bytes);
-  std::fflush(stdout);
-}
-
-// As programs do at their end; a fault is told here.
-void finish() {
-  (void)cudaDeviceSynchronize();
+char* pinned_of(std::size_t bytes) {
+  return museum::pinned_of<char>(static_cast<long>(bytes));
 }
 
 // The first blocks of a run lie at their pages' end and at their beginning in turn.
@@ -84,6 +78,17 @@ void beside(const char* kind, std::size_t size, long offset, long bytes, bool se
   write(block, offset, bytes);
   finish();
   (void)cudaFree(block);
+}
+
+// A program whose call does wrong to a new block, which is not freed.
+template <typename Call>
+auto on_block(const char* kind, std::size_t size, Call call) {
+  return [=] {
+    char* const block = block_of(size);
+    expect(kind, block, size);
+    call(block);
+    finish();
+  };
 }
 
 template <std::size_t kSize, long kBytes, bool kSecond = false>
@@ -163,13 +168,6 @@ void hidden_pointer() {
   finish();
 }
 
-void never_freed() {
-  char* const block = block_of(5000);
-  expect("past_end", block, 5000);
-  write(block, 5000, 8);
-  finish();
-}
-
 // Memory of a pool that the program has made.
 void past_of_a_pool() {
   constexpr std::size_t kSize = 10'000;
@@ -197,16 +195,18 @@ void go_on() {
   }
 }
 
-template <std::size_t kSize, typename Use>
-void after_free(Use use) {
-  char* const block = block_of(kSize);
-  write(block, 0, static_cast<long>(kSize));
-  CUDA_OK(cudaDeviceSynchronize());
-  CUDA_OK(cudaFree(block));
-  go_on();
-  expect("after_free", block, kSize);
-  use(block);
-  finish();
+template <typename Use>
+auto after_free(std::size_t size, Use use) {
+  return [=] {
+    char* const block = block_of(size);
+    write(block, 0, static_cast<long>(size));
+    CUDA_OK(cudaDeviceSynchronize());
+    CUDA_OK(cudaFree(block));
+    go_on();
+    expect("after_free", block, size);
+    use(block);
+    finish();
+  };
 }
 
 // The process ends while another thread is told of the fault.
@@ -217,47 +217,6 @@ void seen_by_two_threads() {
   std::thread([] { (void)cudaStreamSynchronize(nullptr); }).detach();
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   finish();
-}
-
-void write_after_free() {
-  after_free<kMiB>([](char* block) { write(block, 0, 4); });
-}
-
-void read_after_free() {
-  after_free<kMiB>([](char* block) { read(block, 0, 4); });
-}
-
-void write_small_after_free() {
-  after_free<100>([](char* block) { write(block, 0, 100); });
-}
-
-void write_large_after_free() {
-  after_free<64 * kMiB>([](char* block) { write(block, 40 * kMiB, 4); });
-}
-
-void use_on_a_stream_after_free() {
-  after_free<kMiB>([](char* block) {
-    cudaStream_t stream = nullptr;
-    CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    write(block, 128, 4, stream);
-    (void)cudaStreamSynchronize(stream);
-  });
-}
-
-void copy_from_freed() {
-  char host[64];
-  after_free<kMiB>(
-      [&](char* block) { (void)cudaMemcpy(host, block, sizeof host, cudaMemcpyDeviceToHost); });
-}
-
-void copy_to_freed() {
-  char host[64] = {};
-  after_free<kMiB>(
-      [&](char* block) { (void)cudaMemcpy(block, host, sizeof host, cudaMemcpyHostToDevice); });
-}
-
-void set_freed() {
-  after_free<kMiB>([](char* block) { (void)cudaMemset(block, 0, 64); });
 }
 
 void freed_by_a_thread() {
@@ -336,33 +295,6 @@ void second_free_async() {
   (void)cudaFreeAsync(block, nullptr);
 }
 
-template <std::size_t kOffset>
-void part_free() {
-  char* const block = block_of(4096);
-  expect("part_free", block, 4096);
-  (void)cudaFree(block + kOffset);
-}
-
-void part_free_async() {
-  char* const block = block_of(4096);
-  expect("part_free", block, 4096);
-  (void)cudaFreeAsync(block + 512, nullptr);
-}
-
-void copy_out_past() {
-  static char host[2000];
-  char* const block = block_of(1000);
-  expect("past_end", block, 1000);
-  (void)cudaMemcpy(host, block, 1024, cudaMemcpyDeviceToHost);
-}
-
-void copy_in_past() {
-  static char host[2000];
-  char* const block = block_of(1000);
-  expect("past_end", block, 1000);
-  (void)cudaMemcpy(block, host, 1001, cudaMemcpyHostToDevice);
-}
-
 void copy_source_past() {
   char* const source = block_of(1000);
   char* const target = block_of(2000);
@@ -377,47 +309,6 @@ void copy_target_past() {
   expect("past_end", target, 1000);
   (void)cudaMemcpyAsync(target, source, 1100, cudaMemcpyDeviceToDevice, nullptr);
   finish();
-}
-
-void copy_far_past() {
-  static char host[8 * kMiB];
-  char* const block = block_of(kMiB);
-  expect("past_end", block, kMiB);
-  (void)cudaMemcpy(host, block, 5 * kMiB, cudaMemcpyDeviceToHost);
-}
-
-void set_past() {
-  char* const block = block_of(1000);
-  expect("past_end", block, 1000);
-  (void)cudaMemset(block, 0, 1001);
-  finish();
-}
-
-void set_past_async() {
-  char* const block = block_of(4096);
-  expect("past_end", block, 4096);
-  (void)cudaMemsetAsync(block, 0, 4096 + 512, nullptr);
-  finish();
-}
-
-void set_rows_past() {
-  char* const block = block_of(100 * 256);
-  expect("past_end", block, 100 * 256);
-  (void)cudaMemset2D(block, 256, 0, 200, 101);
-  finish();
-}
-
-void set_before() {
-  char* const block = block_of(1000);
-  expect("before_beginning", block, 1000);
-  (void)cudaMemset(block - 8, 0, 16);
-  finish();
-}
-
-char* pinned_of(std::size_t bytes) {
-  char* out = nullptr;
-  CUDA_OK(cudaMallocHost(&out, bytes));
-  return out;
 }
 
 void second_free_pinned() {
@@ -450,12 +341,19 @@ void copy_to_freed_pinned() {
   finish();
 }
 
-struct Fault {
-  const char* name;
-  void (*plant)();
-};
+char host_memory[8 * kMiB];
 
-const Fault kFaults[] = {
+auto copy_out(std::size_t bytes) {
+  return
+      [=](char* block) { (void)cudaMemcpy(host_memory, block, bytes, cudaMemcpyDeviceToHost); };
+}
+
+auto copy_in(std::size_t bytes) {
+  return
+      [=](char* block) { (void)cudaMemcpy(block, host_memory, bytes, cudaMemcpyHostToDevice); };
+}
+
+const museum::Program kFaults[] = {
     {"a byte past the end", past<1000, 1>},
     {"a byte past the end, second block", past<1000, 1, true>},
     {"four bytes past the end", past<1000, 4>},
@@ -476,36 +374,59 @@ const Fault kFaults[] = {
     {"past the end by an address in a structure", in_a_structure},
     {"rows with a wrong pitch", wrong_pitch},
     {"past the end by an address in device memory", hidden_pointer},
-    {"past the end of a block that nobody frees", never_freed},
+    {"past the end of a block that nobody frees",
+     on_block("past_end", 5000, [](char* block) { write(block, 5000, 8); })},
     {"past the end of stream-ordered memory", past_async},
     {"past the end of a pool's memory", past_of_a_pool},
     {"far past the end, seen by two threads", seen_by_two_threads},
-    {"a write after the free", write_after_free},
-    {"a read after the free", read_after_free},
-    {"a write to a small block after the free", write_small_after_free},
-    {"a write to a large block after the free", write_large_after_free},
-    {"a write on a stream after the free", use_on_a_stream_after_free},
+    {"a write after the free", after_free(kMiB, [](char* block) { write(block, 0, 4); })},
+    {"a read after the free", after_free(kMiB, [](char* block) { read(block, 0, 4); })},
+    {"a write to a small block after the free",
+     after_free(100, [](char* block) { write(block, 0, 100); })},
+    {"a write to a large block after the free",
+     after_free(64 * kMiB, [](char* block) { write(block, 40 * kMiB, 4); })},
+    {"a write on a stream after the free",
+     after_free(kMiB,
+                [](char* block) {
+                  cudaStream_t const stream = museum::stream_of();
+                  write(block, 128, 4, stream);
+                  (void)cudaStreamSynchronize(stream);
+                })},
     {"a write after another thread's free", freed_by_a_thread},
     {"a write after a stream-ordered free", after_free_async},
     {"a graph after the free", graph_after_free},
-    {"a copy from a freed block", copy_from_freed},
-    {"a copy to a freed block", copy_to_freed},
-    {"a memset of a freed block", set_freed},
+    {"a copy from a freed block", after_free(kMiB, copy_out(64))},
+    {"a copy to a freed block", after_free(kMiB, copy_in(64))},
+    {"a memset of a freed block",
+     after_free(kMiB, [](char* block) { (void)cudaMemset(block, 0, 64); })},
     {"a second free", second_free},
     {"a second free, later", second_free_later},
     {"a second stream-ordered free", second_free_async},
-    {"a free of a part", part_free<256>},
-    {"a free of an odd address", part_free<1>},
-    {"a stream-ordered free of a part", part_free_async},
-    {"a copy out of more than the block", copy_out_past},
-    {"a copy in of a byte too many", copy_in_past},
+    {"a free of a part",
+     on_block("part_free", 4096, [](char* block) { (void)cudaFree(block + 256); })},
+    {"a free of an odd address",
+     on_block("part_free", 4096, [](char* block) { (void)cudaFree(block + 1); })},
+    {"a stream-ordered free of a part",
+     on_block(
+         "part_free", 4096, [](char* block) { (void)cudaFreeAsync(block + 512, nullptr); })},
+    {"a copy out of more than the block", on_block("past_end", 1000, copy_out(1024))},
+    {"a copy in of a byte too many", on_block("past_end", 1000, copy_in(1001))},
     {"a copy whose source is too small", copy_source_past},
     {"a copy whose target is too small", copy_target_past},
-    {"a copy of far too much", copy_far_past},
-    {"a memset of a byte too many", set_past},
-    {"an asynchronous memset past the end", set_past_async},
-    {"a memset of a row too many", set_rows_past},
-    {"a memset that begins too early", set_before},
+    {"a copy of far too much", on_block("past_end", kMiB, copy_out(5 * kMiB))},
+    {"a memset of a byte too many",
+     on_block("past_end", 1000, [](char* block) { (void)cudaMemset(block, 0, 1001); })},
+    {"an asynchronous memset past the end",
+     on_block("past_end",
+              4096,
+              [](char* block) { (void)cudaMemsetAsync(block, 0, 4096 + 512, nullptr); })},
+    {"a memset of a row too many",
+     on_block("past_end",
+              100 * 256,
+              [](char* block) { (void)cudaMemset2D(block, 256, 0, 200, 101); })},
+    {"a memset that begins too early",
+     on_block(
+         "before_beginning", 1000, [](char* block) { (void)cudaMemset(block - 8, 0, 16); })},
     {"a second free of pinned memory", second_free_pinned},
     {"a free of a part of pinned memory", part_free_pinned},
     {"a copy of more than a pinned block", copy_past_pinned},
@@ -565,27 +486,16 @@ void addresses_of_others() {
   CUDA_OK(cudaFree(block));
 }
 
-void (*const kRight[])() = {ordinary, addresses_of_others};
-
-constexpr int kCount = sizeof kFaults / sizeof kFaults[0];
+const museum::Program kRight[] = {
+    {"ordinary", ordinary},
+    {"addresses of others", addresses_of_others},
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    for (int i = 0; i < kCount; ++i)
-      std::printf("%d %s\n", i, kFaults[i].name);
-    return 0;
-  }
+  if (argc < 2) return museum::list(kFaults);
   gpu::need_devices(1);
-  if (argc > 2 && !std::strcmp(argv[1], "right")) {
-    const int number = std::atoi(argv[2]);
-    if (number < 0 || number > 1) return 2;
-    kRight[number]();
-    return 0;
-  }
-  const int number = std::atoi(argv[1]);
-  if (number < 0 || number >= kCount) return 2;
-  kFaults[number].plant();
-  return 0;
+  if (museum::is_right(argc, argv)) return museum::run(kRight, argv[2]);
+  return museum::run(kFaults, argv[1]);
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Listing, running, allocating: shared by museum_streams.cu and museum_others.cu.
+// Listing, running, allocating: shared by the programs of planted faults.
 #pragma once
 
 #include "check.cuh"
+
+#include <functional>
 
 namespace museum {
 
 struct Program {
   const char* name;
-  void (*run)();
+  std::function<void()> run;
 };
 
 template <int kCount>

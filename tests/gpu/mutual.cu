@@ -10,24 +10,6 @@
 
 namespace gpu {
 
-constexpr unsigned long long kGiveUpNs = 5'000'000'000;
-constexpr Word kSeen = 1;
-constexpr Word kGaveUp = 2;
-
-static __global__ void wait_kernel(const volatile Word* flag,
-                                   Word* outcome,
-                                   unsigned long long give_up_ns) {
-  const unsigned long long start = global_ns();
-  while (*flag == 0) {
-    if (global_ns() - start > give_up_ns) {
-      *outcome = kGaveUp;
-      return;
-    }
-    __nanosleep(500);
-  }
-  *outcome = kSeen;
-}
-
 // Also writes the memory that was allocated between the launches, if any on the device.
 static __global__ void set_kernel(volatile Word* flag, Word* p) {
   if (p != nullptr) *p = 1;
@@ -58,7 +40,7 @@ static bool both_finish(const Streams& on, const Case& each, double* took_us) {
   if (each.before) each.before();
 
   const double start = now_us();
-  wait_kernel<<<1, 1, 0, on.first>>>(on.flag, on.outcome, kGiveUpNs);
+  wait_flag<<<1, 1, 0, on.first>>>(on.flag, on.outcome);
   CUDA_OK(cudaGetLastError());
   Word* p = each.between();
   set_kernel<<<1, 1, 0, on.second>>>(on.flag, p);
@@ -170,7 +152,7 @@ static int run(int argc, char** argv) {
   CUDA_OK(cudaMemset(on.flag, 0, sizeof(Word)));
   set_kernel<<<1, 1, 0, on.second>>>(on.flag, nullptr);
   CUDA_OK(cudaDeviceSynchronize());
-  wait_kernel<<<1, 1, 0, on.first>>>(on.flag, on.outcome, kGiveUpNs);
+  wait_flag<<<1, 1, 0, on.first>>>(on.flag, on.outcome);
   CUDA_OK(cudaDeviceSynchronize());
 
   Report report;

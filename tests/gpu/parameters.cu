@@ -17,7 +17,6 @@ namespace gpu {
 constexpr Word kLate = 0xA5A5A5A5;
 constexpr Word kNext = 0x5B5B5B5B;
 constexpr unsigned long long kLateNs = 20'000'000;
-constexpr unsigned long long kGiveUpNs = 5'000'000'000;
 
 struct Nested {
   double before[5];
@@ -58,7 +57,7 @@ static __global__ void serve(Word* volatile* mailbox, std::size_t words, Word* o
   const unsigned long long start = global_ns();
   while (*mailbox == nullptr) {
     if (global_ns() - start > kGiveUpNs) {
-      *outcome = 2;
+      *outcome = kGaveUp;
       return;
     }
     __nanosleep(500);
@@ -66,7 +65,7 @@ static __global__ void serve(Word* volatile* mailbox, std::size_t words, Word* o
   Word* const memory = *mailbox;
   for (std::size_t i = threadIdx.x; i < words; i += blockDim.x)
     memory[i] = kNext;
-  *outcome = 1;
+  *outcome = kSeen;
 }
 
 struct Bed {
@@ -267,7 +266,7 @@ inline void hand_over(Bed& bed, Report& report, std::size_t bytes, int rounds) {
     CUDA_OK(
         cudaMemcpyAsync(&outcome, bed.outcome, sizeof outcome, cudaMemcpyDeviceToHost, bed.t));
     CUDA_OK(cudaStreamSynchronize(bed.t));
-    served += outcome == 1 ? 1 : 0;
+    served += outcome == kSeen ? 1 : 0;
     wrong += bed.wrong.in(q, bytes, kNext);
     CUDA_OK(cudaFree(q));
   }
