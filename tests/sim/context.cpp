@@ -50,7 +50,7 @@ void drop_events(World& w, std::uint64_t context_id) {
 
 CUresult create(Frame& f, CUcontext* out, unsigned flags, int device) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (device < 0 || device >= f.world.options.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   *out = make_context(f.world, device, false, flags);
   f.thread.stack.push_back(*out);
   return CUDA_SUCCESS;

@@ -21,12 +21,24 @@ void each_symbol(std::string_view name, Visit&& visit) {
     if (name == kSymbolTable[i].name) visit(i);
 }
 
+std::size_t count_regions(bool (*counts)(Origin)) {
+  const Guard guard;
+  return static_cast<std::size_t>(
+      std::count_if(guard->regions.begin(), guard->regions.end(), [&](const auto& each) {
+        return counts(each.second.origin);
+      }));
+}
+
 }  // namespace
 
-const Options& options() {
-  const Guard guard;
-  return guard->options;
-}
+// What one member of the world says.
+#define SIM_TELL(Type, name, member) \
+  Type name() {                      \
+    const Guard guard;               \
+    return guard->member;            \
+  }
+
+SIM_TELL(const Options&, options, options)
 
 void set_flag(int flag) {
   const Guard guard;
@@ -87,10 +99,7 @@ OpId last_op(CUstream handle) {
   return s == nullptr ? 0 : s->last;
 }
 
-bool hung() {
-  const Guard guard;
-  return guard->hung;
-}
+SIM_TELL(bool, hung, hung)
 
 Submitter::Submitter() : world_(0) {
   const Guard guard;
@@ -120,30 +129,11 @@ void clear_failures() {
   guard->injections.clear();
 }
 
-std::uint64_t calls_made() {
-  const Guard guard;
-  return guard->failable_calls;
-}
-
-std::uint64_t failures_given() {
-  const Guard guard;
-  return guard->failures_given;
-}
-
-std::vector<std::string> late_uses() {
-  const Guard guard;
-  return guard->late_uses;
-}
-
-std::vector<Fault> faults() {
-  const Guard guard;
-  return guard->faults;
-}
-
-std::vector<Call> calls() {
-  const Guard guard;
-  return guard->log;
-}
+SIM_TELL(std::uint64_t, calls_made, failable_calls)
+SIM_TELL(std::uint64_t, failures_given, failures_given)
+SIM_TELL(std::vector<std::string>, late_uses, late_uses)
+SIM_TELL(std::vector<Fault>, faults, faults)
+SIM_TELL(std::vector<Call>, calls, log)
 
 std::uint64_t count(std::string_view symbol) {
   const Guard guard;
@@ -198,10 +188,7 @@ std::string report() {
   return text + line;
 }
 
-Nanoseconds now() {
-  const Guard guard;
-  return guard->now;
-}
+SIM_TELL(Nanoseconds, now, now)
 
 void advance_clock(Nanoseconds by) {
   const Guard guard;
@@ -236,47 +223,21 @@ Bytes used(int device) {
 }
 
 std::size_t live_allocations() {
-  const Guard guard;
-  std::size_t n = 0;
-  for (const auto& [base, region] : guard->regions)
-    n += region.origin != Origin::Vmm && region.origin != Origin::Host ? 1 : 0;
-  return n;
+  return count_regions([](Origin o) { return o != Origin::Vmm && o != Origin::Host; });
 }
 
-std::size_t live_handles() {
-  const Guard guard;
-  return guard->handles.live();
-}
+SIM_TELL(std::size_t, live_handles, handles.live())
 
 std::size_t live_mappings() {
-  const Guard guard;
-  std::size_t n = 0;
-  for (const auto& [base, region] : guard->regions)
-    n += region.origin == Origin::Vmm ? 1 : 0;
-  return n;
+  return count_regions([](Origin o) { return o == Origin::Vmm; });
 }
 
-std::size_t live_reservations() {
-  const Guard guard;
-  return guard->reservations.size();
-}
-
-std::size_t live_events() {
-  const Guard guard;
-  return guard->events.live();
-}
-
-std::size_t live_streams() {
-  const Guard guard;
-  return guard->streams.live();
-}
+SIM_TELL(std::size_t, live_reservations, reservations.size())
+SIM_TELL(std::size_t, live_events, events.live())
+SIM_TELL(std::size_t, live_streams, streams.live())
 
 std::size_t live_host_blocks() {
-  const Guard guard;
-  std::size_t n = 0;
-  for (const auto& [base, region] : guard->regions)
-    n += region.origin == Origin::Host ? 1 : 0;
-  return n;
+  return count_regions([](Origin o) { return o == Origin::Host; });
 }
 
 }  // namespace custash::sim

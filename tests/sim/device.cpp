@@ -11,10 +11,6 @@
 namespace custash::sim {
 namespace {
 
-bool valid(const World& w, CUdevice device) {
-  return device >= 0 && device < w.options.devices;
-}
-
 DeviceState& state(World& w, CUdevice device) {
   return w.devices[static_cast<std::size_t>(device)];
 }
@@ -93,7 +89,7 @@ int attribute(const World& w, int which, CUdevice device) {
 }
 
 CUresult uuid(Frame& f, CUuuid* out, CUdevice device) {
-  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t machine = machine_number(f.world);
   std::memset(out, 0x5a, sizeof *out);
@@ -105,7 +101,7 @@ CUresult uuid(Frame& f, CUuuid* out, CUdevice device) {
 }  // namespace
 
 CUresult release_primary(Frame& f, CUdevice device) {
-  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   DeviceState& d = state(f.world, device);
   if (d.primary_references == 0) return CUDA_ERROR_INVALID_CONTEXT;
   if (--d.primary_references > 0 || f.world.contexts.get(d.primary) == nullptr)
@@ -114,7 +110,7 @@ CUresult release_primary(Frame& f, CUdevice device) {
 }
 
 CUresult retain_primary(Frame& f, CUcontext* out, CUdevice device) {
-  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   DeviceState& d = state(f.world, device);
   ++d.primary_references;
@@ -127,7 +123,7 @@ CUresult retain_primary(Frame& f, CUcontext* out, CUdevice device) {
 namespace {
 
 CUresult reset_primary(Frame& f, CUdevice device) {
-  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   DeviceState& d = state(f.world, device);
   // The references stay: whoever retained it shall still release it.
   if (f.world.contexts.get(d.primary) == nullptr) return CUDA_SUCCESS;
@@ -135,7 +131,7 @@ CUresult reset_primary(Frame& f, CUdevice device) {
 }
 
 CUresult set_flags(Frame& f, CUdevice device, unsigned flags) {
-  if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   state(f.world, device).primary_flags = flags;
   if (Context* c = f.world.contexts.get(state(f.world, device).primary)) c->flags = flags;
   return CUDA_SUCCESS;
@@ -146,13 +142,13 @@ CUresult set_flags(Frame& f, CUdevice device, unsigned flags) {
 SIM_ENTRY_IS(cuDeviceGet,
              Init,
              (CUdevice * out, int ordinal),
-             out != nullptr && !valid(f.world, ordinal) ? CUDA_ERROR_INVALID_DEVICE
-                                                        : answer_with(out, ordinal))
+             out != nullptr && !known_device(f.world, ordinal) ? CUDA_ERROR_INVALID_DEVICE
+                                                               : answer_with(out, ordinal))
 SIM_ENTRY_IS(cuDeviceGetCount, Init, (int* out), answer_with(out, f.world.options.devices))
 
 SIM_ENTRY(cuDeviceGetName, (char* name, int length, CUdevice device)) {
   return SIM_CALL(cuDeviceGetName, Init) {
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (name == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
     std::snprintf(name, static_cast<size_t>(length), "Simulated GPU");
     return CUDA_SUCCESS;
@@ -163,12 +159,12 @@ SIM_ENTRY_AND_V2(cuDeviceGetUuid, Init, (CUuuid * out, CUdevice device), uuid(f,
 SIM_ENTRY_IS(cuDeviceTotalMem_v2,
              Init,
              (size_t * out, CUdevice device),
-             !valid(f.world, device) ? CUDA_ERROR_INVALID_DEVICE
-                                     : answer_with(out, f.world.options.device_memory))
+             !known_device(f.world, device) ? CUDA_ERROR_INVALID_DEVICE
+                                            : answer_with(out, f.world.options.device_memory))
 
 SIM_ENTRY(cuDeviceGetAttribute, (int* out, CUdevice_attribute which, CUdevice device)) {
   return SIM_CALL(cuDeviceGetAttribute, Init) {
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (which <= 0) return CUDA_ERROR_INVALID_VALUE;
     return answer_with(out, attribute(f.world, which, device));
   });
@@ -176,7 +172,7 @@ SIM_ENTRY(cuDeviceGetAttribute, (int* out, CUdevice_attribute which, CUdevice de
 
 SIM_ENTRY(cuDeviceComputeCapability, (int* major, int* minor, CUdevice device)) {
   return SIM_CALL(cuDeviceComputeCapability, Init) {
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (major != nullptr) *major = 9;
     if (minor != nullptr) *minor = 0;
     return CUDA_SUCCESS;
@@ -185,7 +181,7 @@ SIM_ENTRY(cuDeviceComputeCapability, (int* major, int* minor, CUdevice device)) 
 
 SIM_ENTRY(cuDeviceGetPCIBusId, (char* out, int length, CUdevice device)) {
   return SIM_CALL(cuDeviceGetPCIBusId, Init) {
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (out == nullptr || length < 13) return CUDA_ERROR_INVALID_VALUE;
     const auto& visible = f.world.options.visible_devices;
     const int slot = visible.empty() ? device : visible[static_cast<std::size_t>(device)];
@@ -201,7 +197,7 @@ SIM_ENTRY(cuDeviceGetByPCIBusId, (CUdevice * out, const char* id)) {
     const auto& visible = f.world.options.visible_devices;
     const auto seen = std::find(visible.begin(), visible.end(), slot);
     const int device = visible.empty() ? slot : static_cast<int>(seen - visible.begin());
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     *out = device;
     return CUDA_SUCCESS;
   });
@@ -210,13 +206,13 @@ SIM_ENTRY(cuDeviceGetByPCIBusId, (CUdevice * out, const char* id)) {
 SIM_ENTRY_IS(cuDeviceCanAccessPeer,
              Init,
              (int* out, CUdevice device, CUdevice peer),
-             !valid(f.world, device) || !valid(f.world, peer)
+             !known_device(f.world, device) || !known_device(f.world, peer)
                  ? CUDA_ERROR_INVALID_DEVICE
                  : answer_with(out, device != peer && f.world.options.peers ? 1 : 0))
 SIM_ENTRY_IS(cuDeviceGetP2PAttribute,
              Init,
              (int* out, CUdevice_P2PAttribute which, CUdevice device, CUdevice peer),
-             !valid(f.world, device) || !valid(f.world, peer) || device == peer
+             !known_device(f.world, device) || !known_device(f.world, peer) || device == peer
                  ? CUDA_ERROR_INVALID_DEVICE
                  : answer_with(out, f.world.options.peers ? 1 : 0))
 SIM_ENTRY_IS(cuDevicePrimaryCtxRetain,
@@ -232,7 +228,7 @@ SIM_ENTRY_AND_V2(cuDevicePrimaryCtxSetFlags,
 
 SIM_ENTRY(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned* flags, int* active)) {
   return SIM_CALL(cuDevicePrimaryCtxGetState, Init) {
-    if (!valid(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (flags != nullptr) *flags = state(f.world, device).primary_flags;
     if (active != nullptr)
       *active = f.world.contexts.get(state(f.world, device).primary) != nullptr ? 1 : 0;

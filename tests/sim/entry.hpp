@@ -104,6 +104,10 @@ CUresult call(Symbol symbol, Needs needs, Fn&& fn) {
       &fn);
 }
 
+inline bool known_device(const World& world, int device) {
+  return device >= 0 && device < world.options.devices;
+}
+
 // The answer of an entry that tells one value.
 template <typename Out, typename Value>
 CUresult answer_with(Out* out, const Value& value) {

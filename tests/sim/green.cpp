@@ -135,9 +135,8 @@ CUresult destroy(Frame& f, Green green) {
 SIM_ENTRY_IS(cuDeviceGetDevResource,
              Init,
              (CUdevice device, void* out, int type),
-             device < 0 || device >= f.world.options.devices
-                 ? CUDA_ERROR_INVALID_DEVICE
-                 : give(static_cast<Resource*>(out), type))
+             !known_device(f.world, device) ? CUDA_ERROR_INVALID_DEVICE
+                                            : give(static_cast<Resource*>(out), type))
 SIM_ENTRY_IS(cuCtxGetDevResource,
              Init,
              (CUcontext context, void* out, int type),

@@ -16,10 +16,6 @@ bool aligned(const World& w, Bytes value) {
   return value % w.options.vmm_granularity == 0;
 }
 
-bool device_is_known(const World& w, int device) {
-  return device >= 0 && device < w.options.devices;
-}
-
 CUresult create(Frame& f, Handle* out, const CUmulticastObjectProp* what) {
   World& w = f.world;
   if (out == nullptr || what == nullptr || what->flags != 0 || what->size == 0 ||
@@ -35,7 +31,7 @@ CUresult create(Frame& f, Handle* out, const CUmulticastObjectProp* what) {
 CUresult add_device(World& w, Handle handle, CUdevice device) {
   Multicast* const multicast = w.multicasts.get(handle);
   if (multicast == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!device_is_known(w, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(w, device)) return CUDA_ERROR_INVALID_DEVICE;
   if (multicast->added.size() == multicast->devices || !multicast->added.insert(device).second)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
@@ -86,7 +82,7 @@ CUresult unbind(World& w, Handle handle, int device, Bytes at, Bytes bytes) {
   Multicast* const multicast = w.multicasts.get(handle);
   if (multicast == nullptr || !aligned(w, at) || !aligned(w, bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  if (!device_is_known(w, device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(w, device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto found = std::find_if(
       multicast->bound.begin(), multicast->bound.end(), [&](const Multicast::Bound& each) {
         return each.device == device && each.at == at && each.bytes == bytes;

@@ -374,7 +374,7 @@ SIM_ENTRY_IS(cuMemPoolGetAccess,
 namespace {
 
 CUresult get_pool(Frame& f, CUmemoryPool* out, CUdevice device, bool is_default) {
-  if (device < 0 || device >= f.world.options.devices) return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const DeviceState& d = f.world.devices[static_cast<std::size_t>(device)];
   *out = is_default ? d.default_pool : d.pool;
@@ -387,8 +387,7 @@ CUresult get_pool(Frame& f, CUmemoryPool* out, CUdevice device, bool is_default)
 SIM_ENTRY(cuDeviceGetGraphMemAttribute,
           (CUdevice device, CUgraphMem_attribute which, void* out)) {
   return SIM_CALL(cuDeviceGetGraphMemAttribute, Init) {
-    if (device < 0 || static_cast<std::size_t>(device) >= f.world.devices.size())
-      return CUDA_ERROR_INVALID_DEVICE;
+    if (!known_device(f.world, device)) return CUDA_ERROR_INVALID_DEVICE;
     if (out == nullptr || which < 0 || which > 3) return CUDA_ERROR_INVALID_VALUE;
     const std::uint64_t bytes = f.world.devices[static_cast<std::size_t>(device)].of_graphs;
     std::memcpy(out, &bytes, sizeof bytes);
@@ -408,8 +407,7 @@ SIM_ENTRY_IS(cuDeviceGetMemPool,
 SIM_ENTRY(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool handle)) {
   return SIM_CALL(cuDeviceSetMemPool, Init) {
     const Pool* pool = f.world.pools.get(handle);
-    if (pool == nullptr || device < 0 || device >= f.world.options.devices ||
-        pool->device != device)
+    if (pool == nullptr || !known_device(f.world, device) || pool->device != device)
       return CUDA_ERROR_INVALID_VALUE;
     f.world.devices[static_cast<std::size_t>(device)].pool = handle;
     return CUDA_SUCCESS;

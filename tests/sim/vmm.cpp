@@ -52,8 +52,7 @@ CUresult create(Frame& f,
       prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-  if (prop->location.id < 0 || prop->location.id >= w.options.devices)
-    return CUDA_ERROR_INVALID_DEVICE;
+  if (!known_device(w, prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
   SIM_TRY(forbid_unsafe(w, f.thread));
   if (!take_memory(w, prop->location.id, bytes)) {
     empty_pools(w, f.thread, prop->location.id);
@@ -164,8 +163,8 @@ CUresult set_access(
   const std::vector<Address> bases = exact_mappings(w, address, bytes);
   if (bases.empty()) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < n; ++i)
-    if (descs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || descs[i].location.id < 0 ||
-        descs[i].location.id >= w.options.devices)
+    if (descs[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        !known_device(w, descs[i].location.id))
       return CUDA_ERROR_INVALID_DEVICE;
   SIM_TRY(forbid_unsafe(w, f.thread));
   std::size_t before = 0;
