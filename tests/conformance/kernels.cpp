@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: MIT
-// What the cases' kernels do on the simulator (tests/sim/kernel_abi.h).
-#include "tests/sim/kernel_abi.h"
+// What the cases' kernels do on the simulator (tests/sim/kernel_ranges.hpp).
+#include "tests/sim/kernel_ranges.hpp"
 
 namespace {
 
-template <class T>
-T argument(const custash_sim_launch* launch, int index) {
-  return *static_cast<T*>(launch->args[index]);
-}
+using namespace custash_kernels;
 
-void write(const custash_sim_launch* launch) {
+void write(const Launch* launch) {
   auto* const words = argument<unsigned*>(launch, 0);
   const auto count = argument<unsigned long long>(launch, 1);
   for (unsigned long long i = 0; i < count; ++i)
     words[i] = argument<unsigned>(launch, 2);
 }
 
-size_t touches(const custash_sim_launch* launch, custash_sim_access* out, size_t room) {
-  if (room > 0) {
-    *out = {argument<uint64_t>(launch, 0), 4 * argument<unsigned long long>(launch, 1), 1};
-  }
-  return 1;
+size_t touches(const Launch* launch, Access* out, size_t room) {
+  const auto words = static_cast<long>(argument<unsigned long long>(launch, 1));
+  return give({writes(argument<unsigned*>(launch, 0), 0, words)}, out, room);
 }
 
-constexpr size_t kArguments[] = {
-    sizeof(void*), sizeof(unsigned long long), sizeof(unsigned), 0};
-
 // The simulated driver's texture is the address of its memory.
-void fetch(const custash_sim_launch* launch) {
+void fetch(const Launch* launch) {
   auto* const out = argument<unsigned*>(launch, 1);
   const auto width = argument<unsigned>(launch, 2);
   for (unsigned y = 0; y < launch->grid[1]; ++y)
@@ -36,25 +28,24 @@ void fetch(const custash_sim_launch* launch) {
           argument<char*>(launch, 0) + size_t{y} * argument<unsigned>(launch, 3))[x];
 }
 
-size_t fetch_touches(const custash_sim_launch* launch, custash_sim_access* out, size_t room) {
-  const auto width = argument<unsigned>(launch, 2);
-  const uint64_t rows = launch->grid[1];
-  if (room > 1) {
-    out[0] = {argument<uint64_t>(launch, 0),
-              (rows - 1) * argument<unsigned>(launch, 3) + 4 * width,
-              0};
-    out[1] = {argument<uint64_t>(launch, 1), 4 * rows * width, 1};
-  }
-  return 2;
+size_t fetch_touches(const Launch* launch, Access* out, size_t room) {
+  const long width = argument<unsigned>(launch, 2);
+  const long rows = launch->grid[1];
+  const long last = (rows - 1) * argument<unsigned>(launch, 3);
+  return give({reads(argument<char*>(launch, 0), 0, last + 4 * width),
+               writes(argument<unsigned*>(launch, 1), 0, rows * width)},
+              out,
+              room);
 }
-
-constexpr size_t kFetchArguments[] = {
-    sizeof(void*), sizeof(void*), sizeof(unsigned), sizeof(unsigned), 0};
 
 }  // namespace
 
 extern "C" const custash_sim_kernel custash_sim_kernels[] = {
-    {"conformance_write", kArguments, write, nullptr, touches},
-    {"conformance_fetch", kFetchArguments, fetch, nullptr, fetch_touches},
+    {"conformance_write", kArgs<void*, unsigned long long, unsigned>, write, nullptr, touches},
+    {"conformance_fetch",
+     kArgs<void*, void*, unsigned, unsigned>,
+     fetch,
+     nullptr,
+     fetch_touches},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -1,85 +1,47 @@
 // SPDX-License-Identifier: MIT
-// What the kernels of museum.cu touch, for the simulated driver (tests/sim/kernel_abi.h).
-#include "tests/sim/kernel_abi.h"
-
-#include <cstring>
+// What the kernels of museum.cu touch, for the simulated driver.
+#include "tests/sim/kernel_ranges.hpp"
 
 namespace {
 
-template <typename T>
-T argument(const custash_sim_launch* launch, int index) {
-  T value;
-  std::memcpy(&value, launch->args[index], sizeof value);
-  return value;
-}
+using namespace custash_kernels;
 
 struct Slice {
   int rows;
-  uint64_t block;
+  char* block;
   long offset, bytes;
 };
 
-custash_sim_access at(uint64_t block, long offset, long bytes, int write) {
-  return {block + static_cast<uint64_t>(offset), static_cast<uint64_t>(bytes), write};
+size_t write_touches(const Launch* launch, Access* out, size_t room) {
+  const long first = argument<long>(launch, 1);
+  const long end = first + argument<long>(launch, 2);
+  return give({writes(argument<char*>(launch, 0), first, end)}, out, room);
 }
 
-custash_sim_access written(const custash_sim_launch* launch) {
-  return at(
-      argument<uint64_t>(launch, 0), argument<long>(launch, 1), argument<long>(launch, 2), 1);
+size_t read_touches(const Launch* launch, Access* out, size_t room) {
+  const size_t count = write_touches(launch, out, room);
+  if (count != 0) out->write = 0;
+  return count;
 }
 
-custash_sim_access sliced(const custash_sim_launch* launch) {
+size_t slice_touches(const Launch* launch, Access* out, size_t room) {
   const auto slice = argument<Slice>(launch, 0);
-  return at(slice.block, slice.offset, slice.bytes, 1);
-}
-
-size_t write_touches(const custash_sim_launch* launch, custash_sim_access* out, size_t) {
-  *out = written(launch);
-  return 1;
-}
-
-size_t read_touches(const custash_sim_launch* launch, custash_sim_access* out, size_t) {
-  *out = written(launch);
-  out->write = 0;
-  return 1;
-}
-
-size_t slice_touches(const custash_sim_launch* launch, custash_sim_access* out, size_t) {
-  *out = sliced(launch);
-  return 1;
+  return give({writes(slice.block, slice.offset, slice.offset + slice.bytes)}, out, room);
 }
 
 // Asked at the launch. By then the copy has put the address there.
-size_t hidden_touches(const custash_sim_launch* launch, custash_sim_access* out, size_t) {
-  uint64_t block = 0;
-  std::memcpy(&block, argument<void*>(launch, 0), sizeof block);
-  *out = at(block, argument<long>(launch, 1), 1, 1);
-  return 1;
+size_t hidden_touches(const Launch* launch, Access* out, size_t room) {
+  char* const block = *argument<char**>(launch, 0);
+  const long offset = argument<long>(launch, 1);
+  return give({writes(block, offset, offset + 1)}, out, room);
 }
-
-void fill(custash_sim_access access) {
-  std::memset(reinterpret_cast<void*>(access.address), 7, access.bytes);
-}
-
-void write_body(const custash_sim_launch* launch) {
-  fill(written(launch));
-}
-
-void slice_body(const custash_sim_launch* launch) {
-  fill(sliced(launch));
-}
-
-const size_t kWriteArgs[] = {sizeof(void*), sizeof(long), sizeof(long), 0};
-const size_t kReadArgs[] = {sizeof(void*), sizeof(long), sizeof(long), sizeof(void*), 0};
-const size_t kSliceArgs[] = {sizeof(Slice), 0};
-const size_t kHiddenArgs[] = {sizeof(void*), sizeof(long), 0};
 
 }  // namespace
 
 extern "C" const custash_sim_kernel custash_sim_kernels[] = {
-    {"museum_write", kWriteArgs, write_body, nullptr, write_touches},
-    {"museum_read", kReadArgs, nullptr, nullptr, read_touches},
-    {"museum_slice", kSliceArgs, slice_body, nullptr, slice_touches},
-    {"museum_hidden", kHiddenArgs, nullptr, nullptr, hidden_touches},
+    writer<write_touches, char*, long, long>("museum_write"),
+    {"museum_read", kArgs<char*, long, long, int*>, nullptr, nullptr, read_touches},
+    writer<slice_touches, Slice>("museum_slice"),
+    {"museum_hidden", kArgs<char**, long>, nullptr, nullptr, hidden_touches},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -1,48 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The ranges that the kernels of museum_streams.cu and museum_others.cu touch, for the
-// simulated driver (tests/sim/kernel_abi.h). A kernel of museum_others.cu also fills what it
+// simulated driver. A kernel of museum_others.cu also fills what it
 // writes, so that damage behind a block can be found there. museum_streams.cu needs no data.
 #include "tests/gpu/museum_layouts.hpp"
-#include "tests/sim/kernel_abi.h"
+#include "tests/sim/kernel_ranges.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace {
 
-using Launch = custash_sim_launch;
-using Access = custash_sim_access;
-
-template <typename T>
-T argument(const Launch* launch, int index) {
-  T value;
-  std::memcpy(&value, launch->args[index], sizeof value);
-  return value;
-}
-
-// Elements from `first` up to `end`, which is not touched.
-template <typename T>
-Access range(T* array, long first, long end, int write) {
-  return {reinterpret_cast<uint64_t>(array) + static_cast<uint64_t>(first) * sizeof(T),
-          static_cast<uint64_t>(end - first) * sizeof(T),
-          write};
-}
-
-template <typename T>
-Access reads(const T* array, long first, long end) {
-  return range(array, first, end, 0);
-}
-
-template <typename T>
-Access writes(T* array, long first, long end) {
-  return range(array, first, end, 1);
-}
-
-size_t give(std::initializer_list<Access> list, Access* out, size_t room) {
-  const size_t count = std::min(room, list.size());
-  std::copy_n(list.begin(), count, out);
-  return count;
-}
+using namespace custash_kernels;
 
 template <int kArgument>
 uint64_t duration(const Launch* launch) {
@@ -175,23 +142,6 @@ size_t histogram_touches(const Launch* launch, Access* out, size_t room) {
                       museum::bin_of(*ends.second, bins) + 1)},
               out,
               room);
-}
-
-template <size_t (*kTouches)(const Launch*, Access*, size_t)>
-void fill_written(const Launch* launch) {
-  Access list[4];
-  const size_t count = kTouches(launch, list, 4);
-  for (size_t i = 0; i < count; ++i)
-    if (list[i].write != 0)
-      std::memset(reinterpret_cast<void*>(list[i].address), 7, list[i].bytes);
-}
-
-template <typename... T>
-constexpr size_t kArgs[] = {sizeof(T)..., 0};
-
-template <size_t (*kTouches)(const Launch*, Access*, size_t), typename... T>
-constexpr custash_sim_kernel writer(const char* name) {
-  return {name, kArgs<T...>, fill_written<kTouches>, nullptr, kTouches};
 }
 
 }  // namespace

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
 // What the kernel of holes.cpp does, for the simulated driver: it writes a word where it is
 // told.
-#include "tests/sim/kernel_abi.h"
+#include "tests/sim/kernel_ranges.hpp"
 
 namespace {
 
-constexpr size_t kArguments[] = {sizeof(uint64_t), 0};
+using namespace custash_kernels;
 
-size_t touches(const custash_sim_launch* launch, custash_sim_access* out, size_t room) {
-  if (room > 0) *out = {*static_cast<uint64_t*>(launch->args[0]), 4, 1};
-  return 1;
+size_t touches(const Launch* launch, Access* out, size_t room) {
+  return give({writes(argument<uint32_t*>(launch, 0), 0, 1)}, out, room);
 }
 
 }  // namespace
 
 extern "C" const custash_sim_kernel custash_sim_kernels[] = {
-    {"writes", kArguments, nullptr, nullptr, touches},
+    {"writes", kArgs<uint64_t>, nullptr, nullptr, touches},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
