@@ -12,11 +12,12 @@
 //   racing   THREADS threads take and free at random, then fill
 //   released  as many pieces as THREADS, frees them, four contexts, then fills
 //   changing  racing, and each thread makes and ends streams meanwhile
+#include "tests/process/calls.hpp"
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -33,56 +34,14 @@
 
 namespace {
 
+using calls::call;
+using calls::context;
+
 constexpr int kMost = 100'000;
 constexpr int kFailures = 1000;
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
 
-#define CALLS(X)              \
-  X(cuInit)                   \
-  X(cuDevicePrimaryCtxRetain) \
-  X(cuCtxSetCurrent)          \
-  X(cuCtxSynchronize)         \
-  X(cuCtxSetLimit)            \
-  X(cuMemAllocManaged)        \
-  X(cuMemCreate)              \
-  X(cuMemRelease)             \
-  X(cuArrayDestroy)           \
-  X(cuMipmappedArrayCreate)   \
-  X(cuMipmappedArrayDestroy)  \
-  X(cuImportExternalMemory)   \
-  X(cuDestroyExternalMemory)  \
-  X(cuMemPoolCreate)          \
-  X(cuDeviceSetMemPool)       \
-  X(cuMemPoolSetAttribute)    \
-  X(cuGraphInstantiate)       \
-  X(cuGraphLaunch)            \
-  X(cuStreamCreate)           \
-  X(cuModuleLoadData)         \
-  X(cuModuleUnload)
-#define NEWER(X)                                \
-  X(destroy_context, cuCtxDestroy, _v2)         \
-  X(destroy_stream, cuStreamDestroy, _v2)       \
-  X(alloc, cuMemAlloc, _v2)                     \
-  X(free, cuMemFree, _v2)                       \
-  X(alloc_pitch, cuMemAllocPitch, _v2)          \
-  X(alloc_async, cuMemAllocAsync, )             \
-  X(alloc_from_pool, cuMemAllocFromPoolAsync, ) \
-  X(free_async, cuMemFreeAsync, )               \
-  X(array, cuArrayCreate, _v2)                  \
-  X(array_3d, cuArray3DCreate, _v2)             \
-  X(mem_info, cuMemGetInfo, _v2)                \
-  X(begin_capture, cuStreamBeginCapture, _v2)   \
-  X(end_capture, cuStreamEndCapture, )
-
-struct Driver {
-#define POINTER(name) decltype(&::name) name;
-  CALLS(POINTER)
-#undef POINTER
-#define POINTER(member, name, form) decltype(&::name) member;
-  NEWER(POINTER)
-#undef POINTER
-  CUresult (*create_context)(CUcontext*, unsigned, CUdevice);  // the oldest form
-} cu;
+// ---- NVML.
 
 struct ProcessUse {
   unsigned pid;
@@ -90,61 +49,51 @@ struct ProcessUse {
   unsigned instances[2];
 };
 
-void* in(const char* file, const char* name) {
-  void* const library = dlopen(file, RTLD_NOW);
+template <typename... Args>
+int nvml(const char* name, Args... args) {
+  static void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
   void* const found = library == nullptr ? nullptr : dlsym(library, name);
   if (found == nullptr) std::exit(3);
-  return found;
+  return reinterpret_cast<int (*)(Args...)>(found)(args...);
 }
 
-template <typename Function>
-void find(Function* out, const char* name) {
-  *out = reinterpret_cast<Function>(in("libcuda.so.1", name));
-}
-
-void start() {
-#define FIND(name) find(&cu.name, #name);
-  CALLS(FIND)
-#undef FIND
-#define FIND(member, name, form) find(&cu.member, #name #form);
-  NEWER(FIND)
-#undef FIND
-  find(&cu.create_context, "cuCtxCreate_v2");
+void* nvml_device() {
+  static void* const device = [] {
+    void* handle = nullptr;
+    if (nvml("nvmlInit_v2") != 0) std::exit(3);
+    nvml("nvmlDeviceGetHandleByIndex_v2", 0U, &handle);
+    return handle;
+  }();
+  return device;
 }
 
 // What NVML counts for this process.
 std::size_t used() {
-  using Ask = int(void*, unsigned*, ProcessUse*);
-  static auto* const ask = reinterpret_cast<Ask*>(
-      in("libnvidia-ml.so.1", "nvmlDeviceGetComputeRunningProcesses_v3"));
-  static void* const device = [] {
-    void* handle = nullptr;
-    if (reinterpret_cast<int (*)()>(in("libnvidia-ml.so.1", "nvmlInit_v2"))() != 0)
-      std::exit(3);
-    reinterpret_cast<int (*)(unsigned, void**)>(
-        in("libnvidia-ml.so.1", "nvmlDeviceGetHandleByIndex_v2"))(0, &handle);
-    return handle;
-  }();
   ProcessUse list[64];
   unsigned count = 64;
-  if (ask(device, &count, list) != 0) std::exit(3);
+  if (nvml("nvmlDeviceGetComputeRunningProcesses_v3", nvml_device(), &count, list) != 0)
+    std::exit(3);
   for (unsigned i = 0; i < count; ++i)
     if (list[i].pid == static_cast<unsigned>(getpid())) return list[i].used;
   return 0;
 }
 
-struct Made {
-  unsigned long long number = 0;
-};
+// ---- Kinds of memory.
 
-template <typename Pointer>
-Made made(Pointer* pointer) {
-  return {reinterpret_cast<unsigned long long>(pointer)};
-}
+// A piece, whatever it is to CUDA: an address or a handle.
+using Made = unsigned long long;
 
 template <typename Handle>
-Handle handle(Made what) {
-  return reinterpret_cast<Handle>(what.number);
+Handle as(Made what) {
+  return reinterpret_cast<Handle>(what);
+}
+
+template <typename Handle, typename Call>
+int make_as(Made* out, Call call) {
+  Handle piece{};
+  const int code = call(&piece);
+  std::memcpy(out, &piece, sizeof piece);
+  return code;
 }
 
 struct Kind {
@@ -161,134 +110,101 @@ CUDA_ARRAY3D_DESCRIPTOR floats(std::size_t bytes) {
 
 #ifdef RUNTIME
 using Pointer = void*;
+#define EITHER(of_runtime, of_driver) of_runtime
 #else
 using Pointer = CUdeviceptr;
+#define EITHER(of_runtime, of_driver) of_driver
 #endif
-
-template <typename Call>
-int make_address(Made* out, Call call) {
-  Pointer at{};
-  const int code = call(&at);
-  std::memcpy(&out->number, &at, sizeof at);
-  return code;
-}
 
 int free_plain(Made what) {
-#ifdef RUNTIME
-  return cudaFree(handle<void*>(what));
-#else
-  return cu.free(what.number);
-#endif
+  return EITHER(cudaFree(as<Pointer>(what)), call("cuMemFree_v2", what));
 }
 
 int free_async(Made what) {
-#ifdef RUNTIME
-  return cudaFreeAsync(handle<void*>(what), nullptr);
-#else
-  return cu.free_async(what.number, nullptr);
-#endif
+  return EITHER(cudaFreeAsync(as<Pointer>(what), nullptr),
+                call("cuMemFreeAsync", what, CUstream{}));
 }
 
 int make_plain(std::size_t bytes, Made* out) {
-  return make_address(out, [&](Pointer* at) {
-#ifdef RUNTIME
-    return cudaMalloc(at, bytes);
-#else
-    return cu.alloc(at, bytes);
-#endif
+  return make_as<Pointer>(out, [&](Pointer* at) {
+    return EITHER(cudaMalloc(at, bytes), call("cuMemAlloc_v2", at, bytes));
   });
 }
 
 int make_async(std::size_t bytes, Made* out) {
-  return make_address(out, [&](Pointer* at) {
-#ifdef RUNTIME
-    return cudaMallocAsync(at, bytes, nullptr);
-#else
-    return cu.alloc_async(at, bytes, nullptr);
-#endif
+  return make_as<Pointer>(out, [&](Pointer* at) {
+    return EITHER(cudaMallocAsync(at, bytes, nullptr),
+                  call("cuMemAllocAsync", at, bytes, CUstream{}));
   });
 }
 
 int make_from_pool(std::size_t bytes, Made* out) {
-  return make_address(out, [&](Pointer* at) {
-#ifdef RUNTIME
-    return cudaMallocFromPoolAsync(at, bytes, reinterpret_cast<cudaMemPool_t>(pool), nullptr);
-#else
-    return cu.alloc_from_pool(at, bytes, pool, nullptr);
-#endif
+  return make_as<Pointer>(out, [&](Pointer* at) {
+    return EITHER(cudaMallocFromPoolAsync(at, bytes, pool, nullptr),
+                  call("cuMemAllocFromPoolAsync", at, bytes, pool, CUstream{}));
   });
 }
 
 int make_pitched(std::size_t bytes, Made* out) {
   std::size_t pitch = 0;
-  return make_address(out, [&](Pointer* at) {
-#ifdef RUNTIME
-    return cudaMallocPitch(at, &pitch, bytes / 1024, 1024);
-#else
-    return cu.alloc_pitch(at, &pitch, bytes / 1024, 1024, 4);
-#endif
+  return make_as<Pointer>(out, [&](Pointer* at) {
+    return EITHER(cudaMallocPitch(at, &pitch, bytes / 1024, 1024),
+                  call("cuMemAllocPitch_v2", at, &pitch, bytes / 1024, std::size_t{1024}, 4U));
   });
 }
 
 int make_managed(std::size_t bytes, Made* out) {
-  return make_address(out, [&](Pointer* at) {
-#ifdef RUNTIME
-    return cudaMallocManaged(at, bytes, cudaMemAttachGlobal);
-#else
-    return cu.cuMemAllocManaged(at, bytes, 1);
-#endif
+  return make_as<Pointer>(out, [&](Pointer* at) {
+    return EITHER(cudaMallocManaged(at, bytes, cudaMemAttachGlobal),
+                  call("cuMemAllocManaged", at, bytes, 1U));
   });
 }
 
-int make_handle(std::size_t bytes, Made* out) {
+int make_handle_on(CUmemLocationType where, std::size_t bytes, Made* out) {
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
-  return cu.cuMemCreate(&out->number, bytes, &properties, 0);
+  properties.location = {.type = where, .id = 0};
+  return call("cuMemCreate", out, bytes, &properties, 0ULL);
+}
+
+int make_handle(std::size_t bytes, Made* out) {
+  return make_handle_on(CU_MEM_LOCATION_TYPE_DEVICE, bytes, out);
 }
 
 // Of the host: its location's number is no device's.
 int make_host_handle(std::size_t bytes, Made* out) {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {.type = static_cast<CUmemLocationType>(3), .id = 0};
-  return cu.cuMemCreate(&out->number, bytes, &properties, 0);
+  return make_handle_on(static_cast<CUmemLocationType>(3), bytes, out);
 }
 
 int end_handle(Made what) {
-  return cu.cuMemRelease(what.number);
+  return call("cuMemRelease", what);
 }
 
 int make_array(std::size_t bytes, Made* out) {
-  CUarray array = nullptr;
   const CUDA_ARRAY_DESCRIPTOR what = {kWidth / 4, bytes / kWidth, CU_AD_FORMAT_FLOAT, 1};
-  const int code = cu.array(&array, &what);
-  *out = made(array);
-  return code;
+  return make_as<CUarray>(
+      out, [&](CUarray* array) { return call("cuArrayCreate_v2", array, &what); });
 }
 
 int make_array_3d(std::size_t bytes, Made* out) {
-  CUarray array = nullptr;
   const CUDA_ARRAY3D_DESCRIPTOR what = floats(bytes);
-  const int code = cu.array_3d(&array, &what);
-  *out = made(array);
-  return code;
+  return make_as<CUarray>(
+      out, [&](CUarray* array) { return call("cuArray3DCreate_v2", array, &what); });
 }
 
 int end_array(Made what) {
-  return cu.cuArrayDestroy(handle<CUarray>(what));
+  return call("cuArrayDestroy", as<CUarray>(what));
 }
 
 int make_mipmap(std::size_t bytes, Made* out) {
-  CUmipmappedArray array = nullptr;
   const CUDA_ARRAY3D_DESCRIPTOR what = floats(bytes);
-  const int code = cu.cuMipmappedArrayCreate(&array, &what, 1);
-  *out = made(array);
-  return code;
+  return make_as<CUmipmappedArray>(out, [&](CUmipmappedArray* array) {
+    return call("cuMipmappedArrayCreate", array, &what, 1U);
+  });
 }
 
 int end_mipmap(Made what) {
-  return cu.cuMipmappedArrayDestroy(handle<CUmipmappedArray>(what));
+  return call("cuMipmappedArrayDestroy", as<CUmipmappedArray>(what));
 }
 
 int make_external(std::size_t bytes, Made* out) {
@@ -297,51 +213,46 @@ int make_external(std::size_t bytes, Made* out) {
   what.handle.fd = memfd_create("external", MFD_CLOEXEC);
   what.size = bytes;
   if (ftruncate(what.handle.fd, static_cast<off_t>(bytes)) != 0) std::exit(3);
-  CUexternalMemory memory = nullptr;
-  const int code = cu.cuImportExternalMemory(&memory, &what);
+  const int code = make_as<CUexternalMemory>(out, [&](CUexternalMemory* memory) {
+    return call("cuImportExternalMemory", memory, &what);
+  });
   if (code != 0) close(what.handle.fd);
-  *out = made(memory);
   return code;
 }
 
 int end_external(Made what) {
-  return cu.cuDestroyExternalMemory(handle<CUexternalMemory>(what));
+  return call("cuDestroyExternalMemory", as<CUexternalMemory>(what));
 }
 
 int make_context(std::size_t, Made* out) {
-  CUcontext context = nullptr;
-  const int code = cu.create_context(&context, 0, 0);
-  *out = made(context);
-  return code;
+  return make_as<CUcontext>(
+      out, [](CUcontext* made) { return call("cuCtxCreate_v2", made, 0U, 0); });
 }
 
 int end_context(Made what) {
-  return cu.destroy_context(handle<CUcontext>(what));
+  return call("cuCtxDestroy_v2", as<CUcontext>(what));
 }
 
 int make_module(std::size_t, Made* out) {
-  CUmodule module = nullptr;
-  const int code =
-      cu.cuModuleLoadData(&module, ".version 7.0\n.target sm_52\n.address_size 64\n");
-  *out = made(module);
-  return code;
+  const char* const code = ".version 7.0\n.target sm_52\n.address_size 64\n";
+  return make_as<CUmodule>(
+      out, [&](CUmodule* made) { return call("cuModuleLoadData", made, code); });
 }
 
 int end_module(Made what) {
-  return cu.cuModuleUnload(handle<CUmodule>(what));
+  return call("cuModuleUnload", as<CUmodule>(what));
 }
 
 // A graph that allocates when it runs.
 int make_graph(std::size_t bytes, Made* out) {
   CUstream stream = nullptr;
-  CUgraph graph = nullptr;
   CUdeviceptr at = 0;
-  int code = cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-  if (code == 0) code = cu.begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+  int code = call("cuStreamCreate", &stream, unsigned{CU_STREAM_NON_BLOCKING});
+  if (code == 0) code = call("cuStreamBeginCapture_v2", stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   if (code != 0) return code;
-  code = cu.alloc_async(&at, bytes, stream);
-  const int ended = cu.end_capture(stream, &graph);
-  *out = made(graph);
+  code = call("cuMemAllocAsync", &at, bytes, stream);
+  const int ended = make_as<CUgraph>(
+      out, [&](CUgraph* graph) { return call("cuStreamEndCapture", stream, graph); });
   return code != 0 ? code : ended;
 }
 
@@ -367,7 +278,6 @@ struct Run {
   std::string order;
   int threads;
   std::size_t bytes;
-  CUcontext context = nullptr;
   std::mutex mutex;
   std::vector<Made> live;
   std::atomic<int> code{0};  // of the refusal
@@ -381,11 +291,11 @@ struct Run {
   }
 
   bool make(const Kind& of, std::size_t size) {
-    Made what;
-    const int made = of.make(size, &what);
+    Made what = 0;
+    const int refused = of.make(size, &what);
     note();
-    if (made != 0) {
-      code.store(made);
+    if (refused != 0) {
+      code.store(refused);
       return false;
     }
     const std::lock_guard lock(mutex);
@@ -397,7 +307,7 @@ struct Run {
     for (const Made what : live)
       if (const int failed = of.end(what); failed != 0) std::printf("end %d\n", failed);
     live.clear();
-    cu.cuCtxSynchronize();
+    call("cuCtxSynchronize");
   }
 
   // The size of the piece after the first `number`.
@@ -422,17 +332,17 @@ struct Run {
     for (int t = 0; t < threads; ++t) {
       all.emplace_back([this, t] {
         unsigned seed = 4711U * static_cast<unsigned>(t + 1);
-        if (order == "changing") cu.cuCtxSetCurrent(context);
+        if (order == "changing") call("cuCtxSetCurrent", context);
         for (int i = 0; i < 60; ++i) {
           CUstream stream = nullptr;
-          if (order == "changing" &&
-              (cu.cuStreamCreate(&stream, 0) != 0 || cu.destroy_stream(stream) != 0))
+          if (order == "changing" && (call("cuStreamCreate", &stream, 0U) != 0 ||
+                                      call("cuStreamDestroy_v2", stream) != 0))
             std::exit(4);
           if (rand_r(&seed) % 3 != 0) {
             (void)make(kind, bytes);
             continue;
           }
-          Made what;
+          Made what = 0;
           {
             const std::lock_guard lock(mutex);
             if (live.empty()) continue;
@@ -452,20 +362,19 @@ struct Run {
 
 int main(int argc, char** argv) {
   if (argc < 5 || !kKinds.contains(argv[1])) return 2;
-  start();
   Run run{kKinds.at(argv[1]), argv[2], std::atoi(argv[3]), std::strtoull(argv[4], nullptr, 10)};
   const Kind plain = kKinds.at("plain");
-  CUcontext& context = run.context;
-  if (cu.cuInit(0) != 0) return 3;
-  if (cu.cuDevicePrimaryCtxRetain(&context, 0) != 0) return 5;
-  cu.cuCtxSetCurrent(context);
+  calls::library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (calls::library == nullptr || call("cuInit", 0U) != 0) return 3;
+  if (call("cuDevicePrimaryCtxRetain", &context, 0) != 0) return 5;
+  call("cuCtxSetCurrent", context);
   if (argv[1] == std::string("pool") || std::getenv("OWN_POOL") != nullptr) {
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
-    cu.cuMemPoolCreate(&pool, &properties);
+    call("cuMemPoolCreate", &pool, &properties);
     cuuint64_t keep = ~0ULL;
-    cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
+    call("cuMemPoolSetAttribute", pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep);
   }
   std::size_t before = 0;
   if (run.order == "again") {
@@ -480,7 +389,7 @@ int main(int argc, char** argv) {
       before += run.make(plain, run.bytes) ? run.bytes : 0;
   } else if (run.order == "failing") {
     for (int i = 0; i < kFailures; ++i) {
-      Made none;
+      Made none = 0;
       const int failed =
           run.kind.make(run.bytes + 1, &none);  // a size that handles do not have
       if (failed == 0 || failed == CUDA_ERROR_OUT_OF_MEMORY) return 6;
@@ -491,7 +400,7 @@ int main(int argc, char** argv) {
   } else if (run.order == "later") {
     for (int i = 0; i < 8; ++i)
       if (!run.make(run.kind, run.bytes)) return 7;
-    cu.cuCtxSetCurrent(context);  // else the one that was made last
+    call("cuCtxSetCurrent", context);  // else the one that was made last
     run.kind = plain;
   } else if (run.order == "released") {
     for (int i = 0; i < run.threads; ++i)
@@ -499,21 +408,17 @@ int main(int argc, char** argv) {
     run.end_all(run.kind);
     for (int i = 0; i < 4; ++i)
       if (!run.make(kKinds.at("context"), 0)) return 7;
-    cu.cuCtxSetCurrent(context);
+    call("cuCtxSetCurrent", context);
   } else if (run.order == "without_context") {
-    cu.cuCtxSetCurrent(nullptr);
+    call("cuCtxSetCurrent", CUcontext{});
   }
   const std::size_t had = before + run.fill();
   std::size_t free_bytes = 0;
   std::size_t total = 0;
-  cu.cuCtxSetCurrent(context);
-  cu.mem_info(&free_bytes, &total);
+  call("cuCtxSetCurrent", context);
+  call("cuMemGetInfo_v2", &free_bytes, &total);
   unsigned long long told[3] = {0, 0, 0};
-  void* device = nullptr;
-  reinterpret_cast<int (*)(unsigned, void**)>(
-      in("libnvidia-ml.so.1", "nvmlDeviceGetHandleByIndex_v2"))(0, &device);
-  reinterpret_cast<int (*)(void*, void*)>(in("libnvidia-ml.so.1", "nvmlDeviceGetMemoryInfo"))(
-      device, told);
+  nvml("nvmlDeviceGetMemoryInfo", nvml_device(), told);
   std::printf("%zu %d %zu %zu %zu %llu %llu %llu\n",
               had,
               run.code.load(),

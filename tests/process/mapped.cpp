@@ -3,6 +3,7 @@
 // puts the process to sleep and wakes it. Prints a line for each wrong answer or byte, and how
 // often the process slept.
 #include "interpose/api/custash.h"
+#include "tests/process/calls.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -16,6 +17,7 @@
 namespace {
 
 using Handle = CUmemGenericAllocationHandle;
+using calls::call;
 
 constexpr std::size_t kBytes = 2 << 20;
 constexpr int kSlots = 3;
@@ -23,40 +25,12 @@ constexpr int kRounds = 2000;
 std::atomic<int> working{3};
 std::atomic<int> wrong{0};
 
-#define CALLS(X)                            \
-  X(cuInit)                                 \
-  X(cuDevicePrimaryCtxRetain)               \
-  X(cuCtxSetCurrent)                        \
-  X(cuCtxSynchronize)                       \
-  X(cuMemAddressReserve)                    \
-  X(cuMemAddressFree)                       \
-  X(cuMemCreate)                            \
-  X(cuMemMap)                               \
-  X(cuMemSetAccess)                         \
-  X(cuMemUnmap)                             \
-  X(cuMemRelease)                           \
-  X(cuMemRetainAllocationHandle)            \
-  X(cuMemGetAllocationPropertiesFromHandle) \
-  X(cuPointerGetAttribute)
-#define POINTER(name) decltype(&::name) name;
-
-struct Driver {
-  CALLS(POINTER)
-  decltype(&cuMemsetD8_v2) set;
-  decltype(&cuMemcpyDtoH_v2) copy;
-} cu;
-
-template <typename Function>
-void find(Function* out, const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  *out = reinterpret_cast<Function>(dlsym(library, name));
-}
-
 void expect(bool right, const char* what) {
   if (!right && wrong.fetch_add(1) < 10) std::printf("wrong: %s\n", what);
 }
 
 #define EXPECT(...) expect((__VA_ARGS__), #__VA_ARGS__)
+#define DONE(symbol, ...) expect(call(#symbol, ##__VA_ARGS__) == 0, #symbol)
 
 struct Slot {
   CUdeviceptr at = 0;
@@ -71,19 +45,19 @@ void begin(Slot& slot, int device, unsigned number) {
   properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
   const CUmemAccessDesc access{.location = properties.location,
                                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  EXPECT(cu.cuMemCreate(&slot.handle, kBytes, &properties, 0) == 0);
-  EXPECT(cu.cuMemMap(slot.at, kBytes, 0, slot.handle, 0) == 0);
-  EXPECT(cu.cuMemSetAccess(slot.at, kBytes, &access, 1) == 0);
+  DONE(cuMemCreate, &slot.handle, kBytes, &properties, 0ULL);
+  DONE(cuMemMap, slot.at, kBytes, std::size_t{0}, slot.handle, 0ULL);
+  DONE(cuMemSetAccess, slot.at, kBytes, &access, std::size_t{1});
   slot.kept = number % 2 != 0;
   slot.value = static_cast<int>(number % 250) + 1;
-  if (!slot.kept) EXPECT(cu.cuMemRelease(slot.handle) == 0);
-  EXPECT(cu.set(slot.at, static_cast<unsigned char>(slot.value), kBytes) == 0);
-  EXPECT(cu.cuCtxSynchronize() == 0);
+  if (!slot.kept) DONE(cuMemRelease, slot.handle);
+  DONE(cuMemsetD8_v2, slot.at, static_cast<unsigned char>(slot.value), kBytes);
+  DONE(cuCtxSynchronize);
 }
 
 void end(Slot& slot) {
-  EXPECT(cu.cuMemUnmap(slot.at, kBytes) == 0);
-  if (slot.kept) EXPECT(cu.cuMemRelease(slot.handle) == 0);
+  DONE(cuMemUnmap, slot.at, kBytes);
+  if (slot.kept) DONE(cuMemRelease, slot.handle);
   slot.value = 0;
 }
 
@@ -95,21 +69,20 @@ void look(const Slot& slot, int device, unsigned number) {
   switch (number % 4) {
     case 0:
       if (!slot.kept) break;
-      EXPECT(cu.cuMemGetAllocationPropertiesFromHandle(&properties, slot.handle) == 0);
+      DONE(cuMemGetAllocationPropertiesFromHandle, &properties, slot.handle);
       EXPECT(properties.location.id == device);
       break;
     case 1:
-      EXPECT(cu.cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(slot.at)) == 0);
+      DONE(cuMemRetainAllocationHandle, &again, reinterpret_cast<void*>(slot.at));
       EXPECT(!slot.kept || again == slot.handle);
-      EXPECT(cu.cuMemRelease(again) == 0);
+      DONE(cuMemRelease, again);
       break;
     case 2:
-      EXPECT(cu.cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, slot.at) ==
-             0);
+      DONE(cuPointerGetAttribute, &ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, slot.at);
       EXPECT(ordinal == device);
       break;
     default:
-      EXPECT(cu.copy(seen.data(), slot.at + (number % 512) * 4096, seen.size()) == 0);
+      DONE(cuMemcpyDtoH_v2, seen.data(), slot.at + (number % 512) * 4096, seen.size());
       for (const unsigned char each : seen)
         if (each != slot.value) return expect(false, "a byte");
   }
@@ -118,10 +91,10 @@ void look(const Slot& slot, int device, unsigned number) {
 void work(int id, CUcontext context) {
   const int device = id % 2;
   unsigned number = 4711U * static_cast<unsigned>(id + 1);
-  EXPECT(cu.cuCtxSetCurrent(context) == 0);
+  DONE(cuCtxSetCurrent, context);
   std::vector<Slot> slots(kSlots);
   for (Slot& each : slots)
-    EXPECT(cu.cuMemAddressReserve(&each.at, kBytes, 0, 0, 0) == 0);
+    DONE(cuMemAddressReserve, &each.at, kBytes, std::size_t{0}, CUdeviceptr{0}, 0ULL);
   for (int i = 0; i < kRounds; ++i) {
     number = number * 1664525U + 1013904223U;
     Slot& slot = slots[(number >> 8U) % kSlots];
@@ -137,7 +110,7 @@ void work(int id, CUcontext context) {
       look(each, device, 3);
       end(each);
     }
-    EXPECT(cu.cuMemAddressFree(each.at, kBytes) == 0);
+    DONE(cuMemAddressFree, each.at, kBytes);
   }
   --working;
 }
@@ -145,14 +118,11 @@ void work(int id, CUcontext context) {
 }  // namespace
 
 int main() {
-#define FIND(name) find(&cu.name, #name);
-  CALLS(FIND)
-  find(&cu.set, "cuMemsetD8_v2");
-  find(&cu.copy, "cuMemcpyDtoH_v2");
-  EXPECT(cu.cuInit(0) == 0);
+  calls::library = dlopen("libcuda.so.1", RTLD_NOW);
+  DONE(cuInit, 0U);
   std::vector<CUcontext> contexts(2);
   for (int i = 0; i < 2; ++i)
-    EXPECT(cu.cuDevicePrimaryCtxRetain(&contexts[static_cast<std::size_t>(i)], i) == 0);
+    DONE(cuDevicePrimaryCtxRetain, &contexts[static_cast<std::size_t>(i)], i);
   std::vector<std::thread> threads;
   threads.reserve(3);
   for (int i = 0; i < 3; ++i)
