@@ -88,4 +88,14 @@ void by_struct_often(CUdeviceptr block, CUstream s) {
     by_struct(block, s);
 }
 
+CUgraphExec executable(CUgraph graph) {
+  CUgraphExec out = nullptr;
+  CALL(cuGraphInstantiateWithFlags, &out, graph, 0ULL);
+  return out;
+}
+
+void run(CUgraphExec graph, CUstream s) {
+  CALL(cuGraphLaunch, graph, s);
+}
+
 }  // namespace check_streams

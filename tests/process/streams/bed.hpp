@@ -79,6 +79,20 @@ void by_struct(CUdeviceptr block, CUstream s);
 // So often that the place in the structure is an address for certain.
 void by_struct_often(CUdeviceptr block, CUstream s);
 
+// ---- Graphs.
+// Of the calls on a stream that `body` makes.
+template <typename Body>
+CUgraph captured(Body body, CUstream s = stream()) {
+  CUgraph graph = nullptr;
+  CALL(cuStreamBeginCapture_v2, s, CU_STREAM_CAPTURE_MODE_RELAXED);
+  body(s);
+  CALL(cuStreamEndCapture, s, &graph);
+  return graph;
+}
+
+CUgraphExec executable(CUgraph graph);
+void run(CUgraphExec graph, CUstream s);
+
 // A host function.
 inline void nothing(void*) {
 }

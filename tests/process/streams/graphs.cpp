@@ -8,28 +8,8 @@
 namespace check_streams {
 namespace {
 
-template <typename Body>
-CUgraph captured(Body body) {
-  const CUstream s = stream();
-  CUgraph graph = nullptr;
-  CALL(cuStreamBeginCapture_v2, s, CU_STREAM_CAPTURE_MODE_RELAXED);
-  body(s);
-  CALL(cuStreamEndCapture, s, &graph);
-  return graph;
-}
-
 CUgraph using_it(CUdeviceptr block) {
   return captured([&](CUstream s) { use(block, s); });
-}
-
-CUgraphExec executable(CUgraph graph) {
-  CUgraphExec out = nullptr;
-  CALL(cuGraphInstantiateWithFlags, &out, graph, 0ULL);
-  return out;
-}
-
-void run(CUgraphExec graph, CUstream s) {
-  CALL(cuGraphLaunch, graph, s);
 }
 
 CUgraph empty() {
@@ -108,142 +88,12 @@ struct AnyNode {
   };
 };
 
-// ---- The three kinds.
-
-// A graph of `make(block)` runs beside the free, or before it.
-template <bool kRight, typename Make>
-void free_beside(Make make) {
-  Two two;
-  run(executable(make(two)), two.b);
-  if (kRight) order(two.b, two.a);
-  free_on(two.block, two.a);
-}
-
-template <bool kRight>
-void free_beside_kernel() {
-  free_beside<kRight>([](const Two& two) { return using_it(two.block); });
-}
-
-template <bool kRight>
-void free_beside_copy() {
-  free_beside<kRight>([](const Two& two) {
-    return captured(
-        [&](CUstream s) { CALL(cuMemcpyDtoHAsync_v2, pinned(), two.block, kBytes, s); });
-  });
-}
-
-template <bool kRight>
-void free_beside_rows() {
-  free_beside<kRight>([](const Two& two) {
-    CUgraph graph = empty();
-    CUgraphNode node = nullptr;
-    const CUDA_MEMCPY3D copy = copy_between(plain(), two.block);
-    CALL(cuGraphAddMemcpyNode, &node, graph, kFirst, kNone, &copy, context);
-    return graph;
-  });
-}
-
-template <bool kRight>
-void free_beside_memset() {
-  free_beside<kRight>([](const Two& two) {
-    CUgraph graph = empty();
-    CUgraphNode node = nullptr;
-    const CUDA_MEMSET_NODE_PARAMS fill = fill_of(two.block);
-    CALL(cuGraphAddMemsetNode, &node, graph, kFirst, kNone, &fill, context);
-    return graph;
-  });
-}
-
-// Two graphs deep.
-template <bool kRight>
-void free_beside_child() {
-  free_beside<kRight>([](const Two& two) {
-    CUgraph graph = empty();
-    with_child(graph, with_child_using(two.block));
-    return graph;
-  });
-}
-
-template <bool kRight>
-void free_beside_struct() {
-  free_beside<kRight>([](const Two& two) {
-    by_struct_often(two.block, two.a);
-    order(two.a, two.b);
-    return captured([&](CUstream s) { by_struct(two.block, s); });
-  });
-}
-
-template <bool kRight>
-void after_free() {
-  Two two;
-  const CUgraphExec graph = executable(using_it(two.block));
-  if (kRight) run(graph, two.a);
-  free_on(two.block, two.a);
-  if (!kRight) run(graph, two.a);
-}
-
-template <bool kRight>
-void before_allocation() {
-  const CUstream a = stream();
-  const CUstream b = stream();
-  const CUgraphExec graph = executable(using_it(on(a)));
-  if (kRight) order(a, b);
-  run(graph, b);
-}
-
-// ---- Executables that change: they come to name a freed block, or to name none.
-
-template <bool kRight, typename Change>
-void changed(CUgraph (*make)(CUdeviceptr), Change change) {
-  Two two;
-  const CUdeviceptr freed = on(two.a);
-  const CUgraph graph = make(kRight ? freed : two.block);
-  const CUgraphExec exec = executable(graph);
-  run(exec, two.a);
-  free_on(freed, two.a);
-  change(exec, graph, kRight ? two.block : freed);
-  run(exec, two.a);
-}
-
-CUgraphNode first_of(CUgraph graph) {
-  std::size_t one = 1;
-  CUgraphNode node = nullptr;
-  CALL(cuGraphGetNodes, graph, &node, &one);
-  return node;
-}
-
-template <bool kRight, int kVersion>
-void set_kernel() {
-  changed<kRight>(using_it, [](CUgraphExec exec, CUgraph graph, CUdeviceptr to) {
-    const Params params(to);
-    const CUgraphNode node = first_of(graph);
-    if (kVersion == 1)
-      CALL(cuGraphExecKernelNodeSetParams, exec, node, &params.base);
-    else
-      CALL(cuGraphExecKernelNodeSetParams_v2, exec, node, static_cast<const void*>(&params));
-  });
-}
-
-// Of before the free, or it may be the freed block again.
-CUdeviceptr source() {
-  static const CUdeviceptr kept = plain();
-  return kept;
-}
-
-CUgraph copying(CUdeviceptr block) {
+CUgraph copying(CUdeviceptr to, CUdeviceptr from) {
   CUgraph graph = empty();
   CUgraphNode node = nullptr;
-  const CUDA_MEMCPY3D copy = copy_between(block, source());
+  const CUDA_MEMCPY3D copy = copy_between(to, from);
   CALL(cuGraphAddMemcpyNode, &node, graph, kFirst, kNone, &copy, context);
   return graph;
-}
-
-template <bool kRight>
-void set_copy() {
-  changed<kRight>(copying, [](CUgraphExec exec, CUgraph graph, CUdeviceptr to) {
-    const CUDA_MEMCPY3D copy = copy_between(to, source());
-    CALL(cuGraphExecMemcpyNodeSetParams, exec, first_of(graph), &copy, context);
-  });
 }
 
 CUgraph filling(CUdeviceptr block) {
@@ -254,54 +104,191 @@ CUgraph filling(CUdeviceptr block) {
   return graph;
 }
 
-template <bool kRight>
-void set_fill() {
-  changed<kRight>(filling, [](CUgraphExec exec, CUgraph graph, CUdeviceptr to) {
-    const CUDA_MEMSET_NODE_PARAMS fill = fill_of(to);
-    CALL(cuGraphExecMemsetNodeSetParams, exec, first_of(graph), &fill, context);
+CUgraphNode first_of(CUgraph graph) {
+  std::size_t one = 1;
+  CUgraphNode node = nullptr;
+  CALL(cuGraphGetNodes, graph, &node, &one);
+  return node;
+}
+
+// The driver's code.
+int update(CUgraphExec exec, CUgraph to) {
+  unsigned long long told[4] = {};  // CUgraphExecUpdateResultInfo
+  return call("cuGraphExecUpdate_v2", exec, to, static_cast<void*>(told));
+}
+
+// ---- Wrong in one way, and right: the three kinds.
+
+// A graph of `make(two)` runs beside the free, or before it.
+template <typename Make>
+void free_beside(bool right, Make make) {
+  Two two;
+  run(executable(make(two)), two.b);
+  if (right) order(two.b, two.a);
+  free_on(two.block, two.a);
+}
+
+void free_beside_kernel(bool right) {
+  free_beside(right, [](const Two& two) { return using_it(two.block); });
+}
+
+void free_beside_copy(bool right) {
+  free_beside(right, [](const Two& two) {
+    return captured(
+        [&](CUstream s) { CALL(cuMemcpyDtoHAsync_v2, pinned(), two.block, kBytes, s); });
   });
 }
 
-template <bool kRight>
-void set_any() {
-  changed<kRight>(filling, [](CUgraphExec exec, CUgraph graph, CUdeviceptr to) {
+void free_beside_rows(bool right) {
+  free_beside(right, [](const Two& two) { return copying(plain(), two.block); });
+}
+
+void free_beside_memset(bool right) {
+  free_beside(right, [](const Two& two) { return filling(two.block); });
+}
+
+// Two graphs deep.
+void free_beside_child(bool right) {
+  free_beside(right, [](const Two& two) {
+    CUgraph graph = empty();
+    with_child(graph, with_child_using(two.block));
+    return graph;
+  });
+}
+
+void free_beside_struct(bool right) {
+  free_beside(right, [](const Two& two) {
+    by_struct_often(two.block, two.a);
+    order(two.a, two.b);
+    return captured([&](CUstream s) { by_struct(two.block, s); });
+  });
+}
+
+void after_free(bool right) {
+  Two two;
+  const CUgraphExec graph = executable(using_it(two.block));
+  if (right) run(graph, two.a);
+  free_on(two.block, two.a);
+  if (!right) run(graph, two.a);
+}
+
+void before_allocation(bool right) {
+  const CUstream a = stream();
+  const CUstream b = stream();
+  const CUgraphExec graph = executable(using_it(on(a)));
+  if (right) order(a, b);
+  run(graph, b);
+}
+
+// ---- Executables that change: they come to name a freed block, or to name none.
+
+template <typename Change>
+void changed(bool right, CUgraph (*make)(CUdeviceptr), Change change) {
+  Two two;
+  const CUdeviceptr freed = on(two.a);
+  const CUgraph graph = make(right ? freed : two.block);
+  const CUgraphExec exec = executable(graph);
+  run(exec, two.a);
+  free_on(freed, two.a);
+  change(exec, first_of(graph), right ? two.block : freed);
+  run(exec, two.a);
+}
+
+void set_kernel(bool right) {
+  changed(right, using_it, [](CUgraphExec exec, CUgraphNode node, CUdeviceptr to) {
+    const Params params(to);
+    CALL(cuGraphExecKernelNodeSetParams, exec, node, &params.base);
+  });
+}
+
+void set_kernel_v2(bool right) {
+  changed(right, using_it, [](CUgraphExec exec, CUgraphNode node, CUdeviceptr to) {
+    const Params params(to);
+    CALL(cuGraphExecKernelNodeSetParams_v2, exec, node, static_cast<const void*>(&params));
+  });
+}
+
+// Of before the free, or it may be the freed block again.
+CUdeviceptr source() {
+  static const CUdeviceptr kept = plain();
+  return kept;
+}
+
+void set_copy(bool right) {
+  const auto make = [](CUdeviceptr block) { return copying(block, source()); };
+  changed(right, make, [](CUgraphExec exec, CUgraphNode node, CUdeviceptr to) {
+    const CUDA_MEMCPY3D copy = copy_between(to, source());
+    CALL(cuGraphExecMemcpyNodeSetParams, exec, node, &copy, context);
+  });
+}
+
+void set_fill(bool right) {
+  changed(right, filling, [](CUgraphExec exec, CUgraphNode node, CUdeviceptr to) {
+    const CUDA_MEMSET_NODE_PARAMS fill = fill_of(to);
+    CALL(cuGraphExecMemsetNodeSetParams, exec, node, &fill, context);
+  });
+}
+
+void set_any(bool right) {
+  changed(right, filling, [](CUgraphExec exec, CUgraphNode node, CUdeviceptr to) {
     struct Fill {
       CUDA_MEMSET_NODE_PARAMS what;
       CUcontext context;
     };
-    AnyNode node{.type = CU_GRAPH_NODE_TYPE_MEMSET, .reserved = {}, .room = {}};
+    AnyNode any{.type = CU_GRAPH_NODE_TYPE_MEMSET, .reserved = {}, .room = {}};
     const Fill fill{fill_of(to), context};
-    std::memcpy(node.room, &fill, sizeof fill);
-    CALL(cuGraphExecNodeSetParams, exec, first_of(graph), static_cast<void*>(&node));
+    std::memcpy(any.room, &fill, sizeof fill);
+    CALL(cuGraphExecNodeSetParams, exec, node, static_cast<void*>(&any));
   });
 }
 
-template <bool kRight>
-void set_child() {
-  changed<kRight>(with_child_using, [](CUgraphExec exec, CUgraph graph, CUdeviceptr to) {
-    CALL(cuGraphExecChildGraphNodeSetParams, exec, first_of(graph), using_it(to));
+void set_child(bool right) {
+  changed(right, with_child_using, [](CUgraphExec exec, CUgraphNode node, CUdeviceptr to) {
+    CALL(cuGraphExecChildGraphNodeSetParams, exec, node, using_it(to));
   });
 }
 
-template <bool kRight>
-void update() {
-  changed<kRight>(using_it, [](CUgraphExec exec, CUgraph, CUdeviceptr to) {
-    unsigned long long told[4] = {};  // CUgraphExecUpdateResultInfo
-    CALL(cuGraphExecUpdate_v2, exec, using_it(to), static_cast<void*>(told));
+void updated(bool right) {
+  changed(right, using_it, [](CUgraphExec exec, CUgraphNode, CUdeviceptr to) {
+    need(update(exec, using_it(to)), "cuGraphExecUpdate_v2");
   });
 }
 
 // The node that names the freed block is switched off, or on again.
-template <bool kRight>
-void switch_node() {
+void switch_node(bool right) {
   Two two;
   const CUgraph graph = using_it(two.block);
   const CUgraphExec exec = executable(graph);
   CALL(cuGraphNodeSetEnabled, exec, first_of(graph), 0U);
-  if (!kRight) CALL(cuGraphNodeSetEnabled, exec, first_of(graph), 1U);
+  if (!right) CALL(cuGraphNodeSetEnabled, exec, first_of(graph), 1U);
   free_on(two.block, two.a);
   run(exec, two.a);
 }
+
+struct Pair {
+  const char* wrong;
+  const char* right;
+  void (*program)(bool right);
+};
+
+constexpr Pair kPairs[] = {
+    {"graph_free_beside_kernel", "right_graph_free_behind_kernel", free_beside_kernel},
+    {"graph_free_beside_copy", "right_graph_free_behind_copy", free_beside_copy},
+    {"graph_free_beside_rows", "right_graph_free_behind_rows", free_beside_rows},
+    {"graph_free_beside_memset", "right_graph_free_behind_memset", free_beside_memset},
+    {"graph_free_beside_child", "right_graph_free_behind_child", free_beside_child},
+    {"graph_free_beside_struct", "right_graph_free_behind_struct", free_beside_struct},
+    {"graph_after_free", "right_graph_before_free", after_free},
+    {"graph_before_allocation", "right_graph_after_allocation", before_allocation},
+    {"graph_set_kernel", "right_graph_set_kernel", set_kernel},
+    {"graph_set_kernel_v2", "right_graph_set_kernel_v2", set_kernel_v2},
+    {"graph_set_copy", "right_graph_set_copy", set_copy},
+    {"graph_set_memset", "right_graph_set_memset", set_fill},
+    {"graph_set_any", "right_graph_set_any", set_any},
+    {"graph_set_child", "right_graph_set_child", set_child},
+    {"graph_updated", "right_graph_updated", updated},
+    {"graph_node_on", "right_graph_node_off", switch_node},
+};
 
 // ---- Right, since custash cannot tell.
 
@@ -315,41 +302,8 @@ void with_another_node(Add add) {
   free_on(two.block, two.a);
 }
 
-}  // namespace
-
-const Programs kGraphs = {
-    {"graph_free_beside_kernel", free_beside_kernel<false>},
-    {"right_graph_free_behind_kernel", free_beside_kernel<true>},
-    {"graph_free_beside_copy", free_beside_copy<false>},
-    {"right_graph_free_behind_copy", free_beside_copy<true>},
-    {"graph_free_beside_rows", free_beside_rows<false>},
-    {"right_graph_free_behind_rows", free_beside_rows<true>},
-    {"graph_free_beside_memset", free_beside_memset<false>},
-    {"right_graph_free_behind_memset", free_beside_memset<true>},
-    {"graph_free_beside_child", free_beside_child<false>},
-    {"right_graph_free_behind_child", free_beside_child<true>},
-    {"graph_free_beside_struct", free_beside_struct<false>},
-    {"right_graph_free_behind_struct", free_beside_struct<true>},
-    {"graph_after_free", after_free<false>},
-    {"right_graph_before_free", after_free<true>},
-    {"graph_before_allocation", before_allocation<false>},
-    {"right_graph_after_allocation", before_allocation<true>},
-    {"graph_set_kernel", set_kernel<false, 1>},
-    {"right_graph_set_kernel", set_kernel<true, 1>},
-    {"graph_set_kernel_v2", set_kernel<false, 2>},
-    {"right_graph_set_kernel_v2", set_kernel<true, 2>},
-    {"graph_set_copy", set_copy<false>},
-    {"right_graph_set_copy", set_copy<true>},
-    {"graph_set_memset", set_fill<false>},
-    {"right_graph_set_memset", set_fill<true>},
-    {"graph_set_any", set_any<false>},
-    {"right_graph_set_any", set_any<true>},
-    {"graph_set_child", set_child<false>},
-    {"right_graph_set_child", set_child<true>},
-    {"graph_updated", update<false>},
-    {"right_graph_updated", update<true>},
-    {"graph_node_on", switch_node<false>},
-    {"right_graph_node_off", switch_node<true>},
+// Right alone.
+const Programs kSingle = {
     // A launch comes after the one before it.
     {"right_graph_on_two_streams", before_free([](const Two& two) {
        const CUgraphExec graph = executable(using_it(two.block));
@@ -427,9 +381,7 @@ const Programs kGraphs = {
      [] {
        Two two;
        const CUgraphExec exec = executable(using_it(two.block));
-       unsigned long long told[4] = {};
-       if (call("cuGraphExecUpdate_v2", exec, empty(), static_cast<void*>(told)) == 0)
-         std::exit(6);
+       if (update(exec, empty()) == 0) std::exit(6);
        free_on(two.block, two.a);
        run(exec, two.a);
      }},
@@ -440,8 +392,7 @@ const Programs kGraphs = {
        const CUgraph graph = using_it(two.block);
        const CUgraphExec exec = executable(graph);
        CALL(cuGraphNodeSetEnabled, exec, first_of(graph), 0U);
-       unsigned long long told[4] = {};
-       CALL(cuGraphExecUpdate_v2, exec, using_it(two.block), static_cast<void*>(told));
+       need(update(exec, using_it(two.block)), "cuGraphExecUpdate_v2");
        free_on(two.block, two.a);
        run(exec, two.a);
      }},
@@ -452,8 +403,7 @@ const Programs kGraphs = {
        const CUdeviceptr freed = on(two.a);
        const CUgraph graph = using_it(two.block);
        const CUgraphExec exec = executable(graph);
-       unsigned long long told[4] = {};
-       CALL(cuGraphExecUpdate_v2, exec, using_it(freed), static_cast<void*>(told));
+       need(update(exec, using_it(freed)), "cuGraphExecUpdate_v2");
        free_on(freed, two.a);
        const Params params(two.block);
        CALL(cuGraphExecKernelNodeSetParams, exec, first_of(graph), &params.base);
@@ -471,5 +421,16 @@ const Programs kGraphs = {
        run(graph, two.a);
      }},
 };
+
+}  // namespace
+
+const Programs kGraphs = [] {
+  Programs all = kSingle;
+  for (const auto& [wrong, right, program] : kPairs) {
+    all[wrong] = [program = program] { program(false); };
+    all[right] = [program = program] { program(true); };
+  }
+  return all;
+}();
 
 }  // namespace check_streams

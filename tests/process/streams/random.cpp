@@ -9,23 +9,6 @@
 
 namespace check_streams {
 
-namespace {
-
-// Of the calls on a stream that `body` makes.
-template <typename Body>
-void launch_graph(CUstream on_it, Body body) {
-  const CUstream s = stream();
-  CUgraph graph = nullptr;
-  CUgraphExec executable = nullptr;
-  CALL(cuStreamBeginCapture_v2, s, CU_STREAM_CAPTURE_MODE_RELAXED);
-  body(s);
-  CALL(cuStreamEndCapture, s, &graph);
-  CALL(cuGraphInstantiateWithFlags, &executable, graph, 0ULL);
-  CALL(cuGraphLaunch, executable, on_it);
-}
-
-}  // namespace
-
 // Blocks on several streams, each step at random. Some steps forget to order streams. Bare, the
 // race detector says how many frees and uses were in no order.
 void random_program(unsigned seed) {
@@ -83,7 +66,7 @@ void random_program(unsigned seed) {
         CALL(cuMemsetD8Async, block.address, value, kBytes, on_it);
       };
       if (below(3) == 0)
-        launch_graph(s, fill);
+        run(executable(captured(fill)), s);
       else
         fill(s);
       block.users.push_back(s);

@@ -8,14 +8,6 @@
 namespace check_streams {
 namespace {
 
-void graph_of(CUstream s, CUdeviceptr block, CUgraphExec* out) {
-  CUgraph graph = nullptr;
-  CALL(cuStreamBeginCapture_v2, s, CU_STREAM_CAPTURE_MODE_RELAXED);
-  use(block, s);
-  CALL(cuStreamEndCapture, s, &graph);
-  CALL(cuGraphInstantiateWithFlags, out, graph, 0ULL);
-}
-
 // Launches that name a block and its end, where a freed block begins.
 void ranges(bool reversed) {
   constexpr std::size_t kWhole = 1 << 20;
@@ -37,52 +29,48 @@ void ranges(bool reversed) {
 
 const Programs kRight = {
     {"right_graph", before_free([](const Two& two) {
-       CUgraphExec exec = nullptr;
-       graph_of(two.b, two.block, &exec);
-       CALL(cuGraphLaunch, exec, two.b);
+       const CUgraph graph = captured([&](CUstream s) { use(two.block, s); }, two.b);
+       run(executable(graph), two.b);
        order(two.b, two.a);
      })},
     {"right_memory_of_a_graph",
      [] {
        const CUstream a = stream();
-       CUgraph graph = nullptr;
-       CUgraphExec exec = nullptr;
-       CALL(cuStreamBeginCapture_v2, a, CU_STREAM_CAPTURE_MODE_RELAXED);
-       const CUdeviceptr block = on(a);
-       use(block, a);
-       free_on(block, a);
-       CALL(cuStreamEndCapture, a, &graph);
-       CALL(cuGraphInstantiateWithFlags, &exec, graph, 0ULL);
+       const auto whole_life = [](CUstream s) {
+         const CUdeviceptr block = on(s);
+         use(block, s);
+         free_on(block, s);
+       };
+       const CUgraphExec exec = executable(captured(whole_life, a));
        for (int i = 0; i < 3; ++i)
-         CALL(cuGraphLaunch, exec, a);
+         run(exec, a);
        CALL(cuCtxSynchronize);
      }},
     {"right_beside_a_capture",
      [] {
        Two two;
        const CUstream c = stream();
-       CUgraph graph = nullptr;
-       CALL(cuStreamBeginCapture_v2, c, CU_STREAM_CAPTURE_MODE_RELAXED);
-       use(two.block, two.b);
-       order(two.b, two.a);
-       free_on(two.block, two.a);
-       const CUdeviceptr again = on(two.b);
-       use(again, two.b);
-       use(again, c);
-       CALL(cuStreamEndCapture, c, &graph);
+       CUdeviceptr again = 0;
+       const auto beside = [&](CUstream captures) {
+         use(two.block, two.b);
+         order(two.b, two.a);
+         free_on(two.block, two.a);
+         again = on(two.b);
+         use(again, two.b);
+         use(again, captures);
+       };
+       captured(beside, c);
        free_on(again, two.b);
      }},
     {"right_graph_that_waits", before_free([](const Two& two) {
        CUgraph graph = nullptr;
-       CUgraphExec executable = nullptr;
        CUgraphNode node = nullptr;
        const CUgraphNode* const none = nullptr;
        use(two.block, two.b);
        CUevent const event = recorded(two.b);
        CALL(cuGraphCreate, &graph, 0U);
        CALL(cuGraphAddEventWaitNode, &node, graph, none, std::size_t{0}, event);
-       CALL(cuGraphInstantiateWithFlags, &executable, graph, 0ULL);
-       CALL(cuGraphLaunch, executable, two.a);
+       run(executable(graph), two.a);
      })},
     // Two numbers may look like an address within a block, or within one that was freed.
     {"right_numbers_in_structures", before_free([](const Two& two) {
