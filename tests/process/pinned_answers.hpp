@@ -17,39 +17,23 @@
 namespace answers {
 
 // The driver's entries by their exported names, as a program finds them that does not link it.
-template <typename Function>
-Function driver(const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
+template <typename... Params>
+auto entry(const char* name) {
+  return [name](Params... params) {
+    static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<CUresult (*)(Params...)>(dlsym(library, name))(params...);
+  };
 }
 
-inline const auto host_alloc = [](void** out, std::size_t bytes, unsigned flags) {
-  return driver<CUresult (*)(void**, std::size_t, unsigned)>("cuMemHostAlloc")(
-      out, bytes, flags);
-};
-inline const auto alloc_host = [](void** out, std::size_t bytes) {
-  return driver<CUresult (*)(void**, std::size_t)>("cuMemAllocHost_v2")(out, bytes);
-};
-inline const auto free_host = [](void* p) {
-  return driver<CUresult (*)(void*)>("cuMemFreeHost")(p);
-};
-inline const auto get_flags = [](unsigned* out, void* p) {
-  return driver<CUresult (*)(unsigned*, void*)>("cuMemHostGetFlags")(out, p);
-};
-inline const auto host_register = [](void* p, std::size_t bytes, unsigned flags) {
-  return driver<CUresult (*)(void*, std::size_t, unsigned)>("cuMemHostRegister_v2")(
-      p, bytes, flags);
-};
-inline const auto host_unregister = [](void* p) {
-  return driver<CUresult (*)(void*)>("cuMemHostUnregister")(p);
-};
-inline const auto address_range = [](CUdeviceptr* base, std::size_t* size, CUdeviceptr at) {
-  return driver<CUresult (*)(CUdeviceptr*, std::size_t*, CUdeviceptr)>(
-      "cuMemGetAddressRange_v2")(base, size, at);
-};
-inline const auto attribute = [](void* out, int which, CUdeviceptr at) {
-  return driver<CUresult (*)(void*, int, CUdeviceptr)>("cuPointerGetAttribute")(out, which, at);
-};
+inline const auto host_alloc = entry<void**, std::size_t, unsigned>("cuMemHostAlloc");
+inline const auto alloc_host = entry<void**, std::size_t>("cuMemAllocHost_v2");
+inline const auto free_host = entry<void*>("cuMemFreeHost");
+inline const auto get_flags = entry<unsigned*, void*>("cuMemHostGetFlags");
+inline const auto host_register = entry<void*, std::size_t, unsigned>("cuMemHostRegister_v2");
+inline const auto host_unregister = entry<void*>("cuMemHostUnregister");
+inline const auto address_range =
+    entry<CUdeviceptr*, std::size_t*, CUdeviceptr>("cuMemGetAddressRange_v2");
+inline const auto attribute = entry<void*, int, CUdeviceptr>("cuPointerGetAttribute");
 
 #define SAY(call)                                                  \
   do {                                                             \
