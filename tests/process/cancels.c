@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "tests/process/driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,8 +13,6 @@
 
 static struct driver cu;
 static void* context;
-static int (*host_func)(void*, void (*)(void*), void*);
-static int (*copy_to_host)(void*, device_address, size_t, void*);
 static device_address held;
 static const size_t kMost = 48u << 20; /* of a device of 64 MiB */
 static atomic_int in_calls;
@@ -43,9 +40,9 @@ static void* copy(void* stream) {
   MUST(cu.cuCtxSetCurrent(context));
   for (;;) {
     for (int i = 0; i < 3; ++i)
-      MUST(host_func(stream, sleep_it, NULL));
+      MUST(cu.cuLaunchHostFunc(stream, sleep_it, NULL));
     atomic_store(&in_calls, 1);
-    MUST(copy_to_host(host, held, sizeof host, stream));
+    MUST(cu.cuMemcpyDtoHAsync_v2(host, held, sizeof host, stream));
     pthread_testcancel();
   }
   return NULL;
@@ -57,14 +54,12 @@ int main(int count, char** words) {
   void *stream = NULL, *result = NULL;
   pthread_t thread;
   context = start_driver(&cu);
-  *(void**)&host_func = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchHostFunc");
-  *(void**)&copy_to_host = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoHAsync_v2");
   MUST(cu.cuMemAlloc_v2(&held, kMost));
   MUST(cu.cuStreamCreate(&stream, 1));
   if (strcmp(what, "work") == 0) {
     MUST(cu.cuMemsetD8Async(held, 1, kMost, stream));
     for (int i = 0; i < 3; ++i)
-      MUST(host_func(stream, sleep_it, NULL));
+      MUST(cu.cuLaunchHostFunc(stream, sleep_it, NULL));
     MUST(cu.cuMemFreeAsync(held, stream));
     held = 0;
   }

@@ -7,23 +7,31 @@
 
 typedef unsigned long long device_address;
 
-#define DRIVER_CALLS(X)                                                  \
-  X(cuInit, (unsigned))                                                  \
-  X(cuDevicePrimaryCtxRetain, (void**, int))                             \
-  X(cuDevicePrimaryCtxRelease_v2, (int))                                 \
-  X(cuCtxSetCurrent, (void*))                                            \
-  X(cuCtxSynchronize, (void))                                            \
-  X(cuMemAlloc_v2, (device_address*, size_t))                            \
-  X(cuMemFree_v2, (device_address))                                      \
-  X(cuMemAllocAsync, (device_address*, size_t, void*))                   \
-  X(cuMemFreeAsync, (device_address, void*))                             \
-  X(cuMemGetInfo_v2, (size_t*, size_t*))                                 \
-  X(cuMemGetAddressRange_v2, (device_address*, size_t*, device_address)) \
-  X(cuPointerGetAttribute, (void*, int, device_address))                 \
-  X(cuIpcGetMemHandle, (void*, device_address))                          \
-  X(cuMemsetD8Async, (device_address, unsigned char, size_t, void*))     \
-  X(cuStreamCreate, (void**, unsigned))                                  \
-  X(cuStreamSynchronize, (void*))                                        \
+#define DRIVER_CALLS(X)                                                       \
+  X(cuInit, (unsigned))                                                       \
+  X(cuDevicePrimaryCtxRetain, (void**, int))                                  \
+  X(cuDevicePrimaryCtxRelease_v2, (int))                                      \
+  X(cuDevicePrimaryCtxReset_v2, (int))                                        \
+  X(cuCtxCreate_v2, (void**, unsigned, int))                                  \
+  X(cuCtxDestroy_v2, (void*))                                                 \
+  X(cuCtxSetCurrent, (void*))                                                 \
+  X(cuCtxSynchronize, (void))                                                 \
+  X(cuMemAlloc_v2, (device_address*, size_t))                                 \
+  X(cuMemAllocPitch_v2, (device_address*, size_t*, size_t, size_t, unsigned)) \
+  X(cuMemFree_v2, (device_address))                                           \
+  X(cuMemAllocAsync, (device_address*, size_t, void*))                        \
+  X(cuMemFreeAsync, (device_address, void*))                                  \
+  X(cuMemHostAlloc, (void**, size_t, unsigned))                               \
+  X(cuMemFreeHost, (void*))                                                   \
+  X(cuMemGetInfo_v2, (size_t*, size_t*))                                      \
+  X(cuMemGetAddressRange_v2, (device_address*, size_t*, device_address))      \
+  X(cuPointerGetAttribute, (void*, int, device_address))                      \
+  X(cuIpcGetMemHandle, (void*, device_address))                               \
+  X(cuMemsetD8Async, (device_address, unsigned char, size_t, void*))          \
+  X(cuMemcpyDtoHAsync_v2, (void*, device_address, size_t, void*))             \
+  X(cuLaunchHostFunc, (void*, void (*)(void*), void*))                        \
+  X(cuStreamCreate, (void**, unsigned))                                       \
+  X(cuStreamSynchronize, (void*))                                             \
   X(cuStreamDestroy_v2, (void*))
 
 struct driver {

@@ -17,20 +17,8 @@ namespace {
 constexpr int kLives = 30;
 
 driver cu;
-int (*ctx_create)(void**, unsigned, int);
-int (*ctx_destroy)(void*);
-int (*primary_reset)(int);
-int (*mem_host_alloc)(void**, std::size_t, unsigned);
-int (*mem_free_host)(void*);
 std::atomic<int> wrong{0};
 std::atomic<int> ending{3};
-
-template <typename Function>
-void find(Function** out, const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  *out = reinterpret_cast<Function*>(dlsym(library, name));
-  if (*out == nullptr) std::printf("no %s\n", name);
-}
 
 void expect(int code, const char* what) {
   if (code == 0) return;
@@ -45,16 +33,16 @@ void work() {
   expect(cu.cuMemAlloc_v2(&freed, 5 << 20), "alloc");
   expect(cu.cuMemsetD8Async(freed, 1, 4096, nullptr), "set");
   expect(cu.cuMemFree_v2(freed), "free");
-  expect(mem_host_alloc(&host, 1 << 16, 1), "pinned");
-  expect(mem_free_host(host), "free pinned");
+  expect(cu.cuMemHostAlloc(&host, 1 << 16, 1), "pinned");
+  expect(cu.cuMemFreeHost(host), "free pinned");
 }
 
 void contexts() {
   for (int i = 0; i < kLives; ++i) {
     void* context = nullptr;
-    expect(ctx_create(&context, 0, 0), "create");
+    expect(cu.cuCtxCreate_v2(&context, 0, 0), "create");
     work();
-    expect(ctx_destroy(context), "destroy");
+    expect(cu.cuCtxDestroy_v2(context), "destroy");
   }
   --ending;
 }
@@ -69,7 +57,7 @@ void primary() {
     work();
     if (i % 3 == 0) {
       expect(cu.cuCtxSetCurrent(nullptr), "current");
-      expect(primary_reset(1), "reset");
+      expect(cu.cuDevicePrimaryCtxReset_v2(1), "reset");
     }
     expect(cu.cuCtxSetCurrent(nullptr), "current");
     for (int uses = 0; uses < 2; ++uses)
@@ -96,11 +84,6 @@ void others(void* context) {
 int main() {
   void* context = nullptr;
   if (!find_driver(&cu, "open")) return 3;
-  find(&ctx_create, "cuCtxCreate_v2");
-  find(&ctx_destroy, "cuCtxDestroy_v2");
-  find(&primary_reset, "cuDevicePrimaryCtxReset_v2");
-  find(&mem_host_alloc, "cuMemHostAlloc");
-  find(&mem_free_host, "cuMemFreeHost");
   expect(cu.cuInit(0), "init");
   expect(cu.cuDevicePrimaryCtxRetain(&context, 0), "retain");
   std::vector<std::thread> threads;

@@ -16,17 +16,6 @@
 
 static struct driver cu;
 static void* context;
-static int (*host_alloc)(void**, size_t, unsigned);
-static int (*host_free)(void*);
-static int (*alloc_pitch)(device_address*, size_t*, size_t, size_t, unsigned);
-
-static void start(void) {
-  context = start_driver(&cu);
-  void* library = dlopen("libcuda.so.1", RTLD_NOW);
-  *(void**)&host_alloc = dlsym(library, "cuMemHostAlloc");
-  *(void**)&host_free = dlsym(library, "cuMemFreeHost");
-  *(void**)&alloc_pitch = dlsym(library, "cuMemAllocPitch_v2");
-}
 
 static device_address alloc(size_t bytes) {
   device_address out = 0;
@@ -43,20 +32,20 @@ static void every_kind(void) {
   MUST(cu.cuStreamCreate(&stream, 1));
   MUST(cu.cuMemAllocAsync(&b, 3 << 20, stream));
   puts("a 3145728 1");
-  MUST(host_alloc(&host, 5000, 0));
+  MUST(cu.cuMemHostAlloc(&host, 5000, 0));
   puts("h 5000 -");
   if (cu.cuMemFree_v2(a + 512) == 0 || cu.cuMemAlloc_v2(&(device_address){0}, 0) == 0) exit(1);
   MUST(cu.cuMemFree_v2(a));
   puts("f 1000 -");
   if (cu.cuMemFree_v2(a) == 0) exit(1);
   MUST(cu.cuMemFree_v2(0));
-  MUST(alloc_pitch(&a, &pitch, 100, 10, 4));
+  MUST(cu.cuMemAllocPitch_v2(&a, &pitch, 100, 10, 4));
   puts("a 5120 -");
   MUST(cu.cuMemFreeAsync(b, stream));
   puts("f 3145728 1");
   MUST(cu.cuMemAllocAsync(&b, 700, NULL));
   puts("a 700 0");
-  MUST(host_free(host));
+  MUST(cu.cuMemFreeHost(host));
   puts("g 5000 -");
   MUST(cu.cuMemFree_v2(b));
   puts("f 700 -");
@@ -120,7 +109,7 @@ static void many(void) {
 
 static void forked(void) {
   const pid_t child = fork();
-  start();
+  context = start_driver(&cu);
   alloc(child == 0 ? 2000 : 1000);
   if (child == 0) exit(0);
   waitpid(child, NULL, 0);
@@ -136,7 +125,7 @@ static void outlived(void) {
     if (read(ready[0], &byte, 1) != 1) exit(1);
     return;
   }
-  start();
+  context = start_driver(&cu);
   alloc(1000);
   if (write(ready[1], &byte, 1) != 1) exit(1);
   while (read(STDIN_FILENO, &byte, 1) > 0) {
@@ -148,7 +137,7 @@ int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "fork") == 0) return forked(), 0;
   if (strcmp(what, "outlived") == 0) return outlived(), 0;
-  start();
+  context = start_driver(&cu);
   if (strcmp(what, "kinds") == 0) every_kind();
   if (strcmp(what, "api") == 0) api();
   if (strcmp(what, "threads") == 0) threads();
