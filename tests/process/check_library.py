@@ -83,7 +83,7 @@ class CheckLibrary(InFolder):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("libcustash-check.so: cannot open", done.stderr)
             self.assertEqual(process.quit(), 0)
-        for option in (("--leaks",), ("--summary",), ("--check-memory",), ("--record", "x"), ("--record-history", "x.html")):
+        for option in (("--leaks",), ("--summary",), ("--check-memory",), ("--check-streams",), ("--record", "x"), ("--record-history", "x.html")):
             done = custash("run", "--lib", self.copy, *option, "--", "true")
             self.assertEqual((done.returncode, done.stderr),
                              (125, f"custash: libcustash-check.so, which checks, records and reports, is not beside {self.copy}\n"))

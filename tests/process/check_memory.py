@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import tempfile
 
@@ -62,13 +61,6 @@ class CheckMemory(Case):
                 self.assertIn(f"custash: guard:       {frame}\n", said)
                 self.assertIn(f"<li>{frame}</li>", page)
 
-    def test_without_the_library_that_checks(self):
-        with tempfile.TemporaryDirectory() as folder:
-            library = shutil.copy(PATHS.library, folder)
-            for check in ("--check-memory", "--check-streams"):
-                done = program.custash("run", "--lib", library, check, "--", "true")
-                self.assertEqual((done.returncode, done.stderr),
-                                 (125, f"custash: libcustash-check.so, which checks, records and reports, is not beside {library}\n"))
 
     def test_a_right_program(self):
         said, found = self.check(RIGHT)

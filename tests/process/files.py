@@ -31,7 +31,7 @@ class Files(FilesCase):
 
     def test_recordings_are_replaced(self):
         event = b"1 0 a 1 2 -\n"
-        for text in (b"", event, b"# custash trace 1\n", b"# custash trace 1\n" + event, lzma.compress(event),
+        for text in (b"", event, b"# custash trace 1\n", b"# custash trace 1\n" + event, event + b"\0old\n", lzma.compress(event),
                      lzma.compress(b"# custash trace 1\n")):
             self.record(self.make("app.trace", text))
             self.is_recording("app.trace")

@@ -134,22 +134,7 @@ class Record(InFolder):
         self.assertRegex(names[0], r"^app\.trace\.xz\.[0-9a-f]{12}\.part$")
         self.assertEqual(events(self.read(names[0])), [("a", 1000, "-"), ("a", 2000, "-")])
 
-    def test_an_older_recording_is_replaced_and_nothing_else(self):
-        for name in ("app.trace", "app.trace.2024"):
-            self.write(name, "1 0 a 1 2 -\n\0old\n")
-        self.record("quick", code=5)
-        self.assertEqual(events(self.read()), [("a", 1000, "-")])
-        self.assertEqual(self.read("app.trace.2024"), "1 0 a 1 2 -\n\0old\n")
 
-    def test_what_is_no_recording_is_kept_and_the_program_not_started(self):
-        path = self.path("train.py")
-        self.write(path, "import torch\n")
-        for name, why in (("train.py", "exists and is not a custash recording; --force replaces it"),
-                          ("none/app.trace", "No such file or directory"), ("", "Is a directory")):
-            place = self.path(name)
-            done = launch("--record", place, "--", "echo", "started")
-            self.assertEqual((done.returncode, done.stdout, done.stderr), (125, "", f"custash: {place}: {why}\n"))
-        self.assertEqual(self.read("train.py"), "import torch\n")
 
     def test_the_option_alone_overwrites_nothing(self):
         path = self.path("app.trace")
@@ -160,11 +145,6 @@ class Record(InFolder):
         own = next(name for name in self.recordings() if name != "app.trace")
         self.assertEqual(len(events(self.read(own))), 9)
 
-    def test_a_file_that_cannot_be_made_is_told_and_the_program_runs(self):
-        done = shared.run("record", "quick", CUSTASH_CONF="record:/nowhere/at/all")
-        self.assertEqual(done.returncode, 5)
-        self.assertEqual(done.stderr, "custash: record:/nowhere/at/all: No such file or directory; "
-                                      "nothing is recorded\n")
 
 
 shared.main()
