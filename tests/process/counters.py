@@ -3,11 +3,10 @@
 import json
 import os
 import random
-import subprocess
 import sys
 
 import program as shared
-from program import Case, environment, must_load_the_library
+from program import Case
 
 # What torch.cuda.memory_stats has (2.11).
 KEYS = [f"{name}.{pool}.{part}" for name in
@@ -41,11 +40,7 @@ class Statistics(Case):
             self.assertEqual(said, "0 differ\n", f"CUSTASH_TEST_SEED={seed} backing:{backing}")
 
     def text(self, conf=""):
-        must_load_the_library(sys.executable)
-        done = subprocess.run([sys.executable, "-c", TEXT], timeout=60, check=False, text=True, capture_output=True,
-                              env=environment(preload=True, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1"))
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return json.loads(done.stdout)
+        return json.loads(self.succeed(sys.executable, "-c", TEXT, CUSTASH_CONF=conf, CUSTASH_SIM="devices=1"))
 
     def test_every_key_of_pytorch_is_there(self):
         told = self.text()

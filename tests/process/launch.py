@@ -3,10 +3,9 @@
 import os
 import shutil
 import subprocess
-import tempfile
 
 import program
-from program import PATHS, Case, custash, environment, machine_of
+from program import PATHS, InFolder, custash, environment, machine_of
 
 # Says what is preloaded, and ends with 7.
 SOURCE = """
@@ -38,11 +37,11 @@ int main(void) {
 """
 
 
-class Launch(Case):
+class Launch(InFolder):
     def setUp(self):
         if machine_of(PATHS.library) != machine_of("/bin/sh"):
             self.skipTest("the compiler is for another processor than the library")
-        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        super().setUp()
 
     def built(self, name, *options, source=SOURCE):
         """A program, or None where the compiler cannot build it so."""
