@@ -6,8 +6,6 @@ import glob
 import json
 import os
 import signal
-import socket
-import struct
 import threading
 import time
 
@@ -20,19 +18,8 @@ MOST, PART = 80 * MIB, 50 * MIB  # of 128: two of the first do not fit, nor thre
 IDLE = 2.5  # seconds: longer than yield_after:1, and than the look at it
 
 
-def service(actor):
-    """A connection. A test beside this one takes names of services that do not exist."""
-    for name in services(actor.pid):
-        with contextlib.suppress(OSError):
-            link = connect(name)
-            if struct.unpack("3i", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] == actor.pid:
-                return link
-            link.close()
-    raise AssertionError(f"process {actor.pid} has no service")
-
-
 def asleep(actor, device=0):
-    with service(actor) as link:
+    with connect(services(actor.pid)[0]) as link:
         text = ask(link, f"stat json {device}")[1]
     return json.loads(text)["stats"]["custash.asleep_bytes"]
 
@@ -198,7 +185,7 @@ class Room(Actors):
 
     def test_the_verb_bears_nonsense(self):
         first = self.filled("")
-        with service(first) as link:
+        with connect(services(first.pid)[0]) as link:
             for text in ("yield", "yield x", "yield -1", "yield 1 2", "yield 99999999999"):
                 self.assertEqual(ask(link, text)[0], BAD_ARGUMENTS, text)
             self.assertEqual(ask(link, "yield 100")[0], REFUSED)
