@@ -31,15 +31,17 @@ class Files(FilesCase):
 
     def test_recordings_are_replaced(self):
         event = b"1 0 a 1 2 -\n"
+        self.make("app.trace.2024", event)  # a recording beside it
         for text in (b"", event, b"# custash trace 1\n", b"# custash trace 1\n" + event, event + b"\0old\n", lzma.compress(event),
                      lzma.compress(b"# custash trace 1\n")):
             self.record(self.make("app.trace", text))
             self.is_recording("app.trace")
-            self.assertEqual(self.there(), ["app.trace"])
+            self.assertEqual(self.there(), ["app.trace", "app.trace.2024"])
         self.record(self.make("app.trace.xz", lzma.compress(event)))
         with lzma.open(self.path("app.trace.xz")) as file:
             self.assertIn(b" 1000 -\n", file.read())
-        self.assertEqual(self.there(), ["app.trace", "app.trace.xz"])
+        self.assertEqual(self.there(), ["app.trace", "app.trace.2024", "app.trace.xz"])
+        self.assertEqual(self.read("app.trace.2024"), event)
 
     def test_a_recording_stays_until_there_is_a_new_one(self):
         path = self.make("app.trace", b"1 0 a 1 2 -\n")

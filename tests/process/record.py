@@ -134,8 +134,6 @@ class Record(InFolder):
         self.assertRegex(names[0], r"^app\.trace\.xz\.[0-9a-f]{12}\.part$")
         self.assertEqual(events(self.read(names[0])), [("a", 1000, "-"), ("a", 2000, "-")])
 
-
-
     def test_the_option_alone_overwrites_nothing(self):
         path = self.path("app.trace")
         self.write(path, "kept\n")
@@ -144,7 +142,6 @@ class Record(InFolder):
         self.assertEqual(self.read(), "kept\n")
         own = next(name for name in self.recordings() if name != "app.trace")
         self.assertEqual(len(events(self.read(own))), 9)
-
 
 
 shared.main()
