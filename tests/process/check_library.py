@@ -92,7 +92,7 @@ class CheckLibrary(InFolder):
         with actor.Actor(LD_PRELOAD=self.copy, CUSTASH_CONF="yield_after:1", stderr=subprocess.DEVNULL) as process:
             process.ok("alloc 1000")
             time.sleep(room.IDLE)
-            with room.service(process) as link:
+            with actor.connect(actor.services(process.pid)[0]) as link:
                 self.assertEqual(actor.ask(link, "yield 1")[0], actor.REFUSED)
             process.ok("alloc 1000")
             self.assertEqual(process.quit(), 0)
