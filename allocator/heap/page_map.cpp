@@ -3,7 +3,7 @@
 
 #include "allocator/base/check.hpp"
 
-#include <new>
+#include <cstdlib>
 
 namespace custash {
 
@@ -67,10 +67,11 @@ bool PageMap::prepare(Address begin, Address end) {
 PageMap::Leaf* PageMap::leaf(std::size_t index) {
   Leaf* found = root_[index].load(std::memory_order_acquire);
   if (found != nullptr) return found;
-  auto* made = new (std::nothrow) Leaf{};
+  // The system's own zeros: pages of a leaf that no device memory falls into are never touched.
+  auto* made = static_cast<Leaf*>(std::calloc(1, sizeof(Leaf)));
   if (made == nullptr) return nullptr;
   if (root_[index].compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
-  delete made;  // another thread was first
+  std::free(made);  // another thread was first
   return found;
 }
 

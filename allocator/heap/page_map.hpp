@@ -60,11 +60,11 @@ class PageMap {
   [[nodiscard]] bool prepare(Address begin, Address end);
 
  private:
-  // 2^48 bytes of device addresses in 2 MiB pages: 2^14 leaves of 2^13 entries, made on demand.
+  // 2^48 bytes of device addresses in 2 MiB pages: 2^11 leaves of 2^16 entries, made on demand.
   // Programs on x86-64 have 2^47, on aarch64 2^48, and there the system begins at the top.
-  static constexpr int kLeafBits = 13;
+  static constexpr int kLeafBits = 16;
   static constexpr std::size_t kLeafSize = 1U << kLeafBits;
-  static constexpr std::size_t kLeaves = 1U << 14U;
+  static constexpr std::size_t kLeaves = 1U << 11U;
   static constexpr Address kLimit = 1ULL << 48;
   static_assert(kLeaves * kLeafSize * kPageBytes == kLimit);
 
