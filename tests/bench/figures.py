@@ -48,7 +48,7 @@ class Figures:
         self.rows.setdefault((picture, who, at, unit), []).append(value)
 
     def pairs(self, picture, case, how):
-        options = [f"--benchmark_filter=^{case}/", f"--benchmark_min_time={0.005 if self.args.quick else 0.05}"]
+        options = [f"--benchmark_filter=^{case}/", f"--benchmark_min_time={0.001 if self.args.quick else 0.05}"]
         for row in self.bench.benchmarks("shared", options, how):
             if row.get("error_occurred"):
                 continue

@@ -37,7 +37,7 @@ LIBRARIES = ("libcustash.so", "libcustash-check.so")
 MARGIN = 0.10
 LIBRARY_MARGIN = 0.20  # what a launch does depends on what has ended by then
 FEW, MANY = 500, 2500
-RUNS = 3  # of the preloaded library; the least counts
+RUNS = 2  # of the preloaded library; the least counts
 
 
 def collected(*command, profile="/dev/null", **more):

@@ -87,7 +87,7 @@ class Bench:
         for count in (1, 2, 4, 8, 16):
             for peer, threads, processes in (("threads", count, 1), ("processes", 1, count)):
                 options = [f"--benchmark_filter=^threads_own/core/real_time/threads:{threads}$",
-                           f"--benchmark_min_time={0.005 if self.args.quick else 1}"]
+                           f"--benchmark_min_time={0.001 if self.args.quick else 1}"]
                 with concurrent.futures.ThreadPoolExecutor(processes) as pool:
                     every = list(pool.map(lambda _: self.benchmarks("none", options, "core"), range(processes)))
                 values = [each["ns"] for found in every for each in found]
