@@ -67,7 +67,7 @@ bool PageMap::prepare(Address begin, Address end) {
 PageMap::Leaf* PageMap::leaf(std::size_t index) {
   Leaf* found = root_[index].load(std::memory_order_acquire);
   if (found != nullptr) return found;
-  auto* made = static_cast<Leaf*>(std::calloc(1, sizeof(Leaf)));  // zeros that nobody wrote
+  auto* made = static_cast<Leaf*>(std::calloc(1, sizeof(Leaf)));  // zeros, untouched
   if (made == nullptr) return nullptr;
   if (root_[index].compare_exchange_strong(found, made, std::memory_order_acq_rel)) return made;
   std::free(made);  // another thread was first
