@@ -37,7 +37,6 @@ LIBRARIES = ("libcustash.so", "libcustash-check.so")
 MARGIN = 0.10
 LIBRARY_MARGIN = 0.20  # what a launch does depends on what has ended by then
 FEW, MANY = 500, 2500
-RUNS = 2  # of the preloaded library; the least counts
 
 
 def collected(*command, profile="/dev/null", **more):
@@ -80,8 +79,7 @@ def of_library(given, loop, conf):
             text = profile.read()
             return sum(in_object(text, name) for name in LIBRARIES)
 
-    few, many = (min(in_library(turns) for _ in range(RUNS)) for turns in (FEW, MANY))
-    return (many - few) / (MANY - FEW)
+    return (in_library(MANY) - in_library(FEW)) / (MANY - FEW)
 
 
 def judge(count, baseline, margin=MARGIN):
@@ -124,7 +122,10 @@ def main():
                 subprocess.run(["strip", "-o", os.path.join(folder, name), os.path.join(beside, name)], check=True)
             given.library = os.path.join(folder, LIBRARIES[0])
         for (loop, conf), baseline in PRELOADED.items() if given.library else ():
-            say(f"{loop} {conf or 'with default options'}, each", of_library(given, loop, conf), baseline, LIBRARY_MARGIN)
+            count = of_library(given, loop, conf)
+            if not judge(count, baseline, LIBRARY_MARGIN)[0]:
+                count = of_library(given, loop, conf)
+            say(f"{loop} {conf or 'with default options'}, each", count, baseline, LIBRARY_MARGIN)
     sys.exit(0 if right else 1)
 
 
