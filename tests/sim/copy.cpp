@@ -158,6 +158,7 @@ CUresult run_copy(Frame& f, Door door, CUstream stream, const Plan& plan, Wait w
   if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const Bytes bytes = plan.shape.width * plan.shape.height * plan.shape.depth;
   if (bytes == 0) return CUDA_SUCCESS;
+  if (plan.to.address == 0 || plan.from.address == 0) return CUDA_ERROR_INVALID_VALUE;
   const bool to_pageable = pageable(w, plan.to.address);
   const bool staged = pageable(w, plan.from.address) && s->capture == nullptr;
   Work work;

@@ -255,6 +255,16 @@ TEST_CASE("a copy from pinned memory reads it when it runs", "[sim-memory]") {
   CHECK(*reinterpret_cast<unsigned char*>(p) == 3);
 }
 
+TEST_CASE("a copy to or from a null pointer is refused", "[sim-memory]") {
+  const Sim sim({.data = true});
+  const CUdeviceptr p = make_block(64);
+  CHECK(cuMemcpyHtoDAsync(p, nullptr, 64, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemcpyDtoHAsync(nullptr, p, 64, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemcpyDtoDAsync(0, p, 64, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemcpyHtoD(p, nullptr, 64) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(cuMemcpyHtoDAsync(p, nullptr, 0, nullptr) == CUDA_SUCCESS);
+}
+
 TEST_CASE("IPC handles name the whole block and open in another process only", "[sim-memory]") {
   const bool anyway = GENERATE(false, true);
   const Sim sim({.data = true, .same_process_ipc = anyway});
