@@ -295,7 +295,7 @@ constexpr std::array kOptions = {
             "0-86400",
             "Release pinned memory to the system after this many seconds without use, while no "
             "work is in flight; work submitted meanwhile waits. 0: never.",
-            "`0` or more seconds: programs that pause for longer than a minute (num_host_free "
+            "`0`, or a longer time: programs that pause for more than a minute (num_host_free "
             "falls)."},
            [](Config& c, std::string_view text) { return set_seconds(&c.pinned_decay, text); }},
     Option{{"yield_after",

@@ -62,10 +62,10 @@ typedef struct custash_stat {
 } custash_stat_t;
 
 /* ---- Memory. As in CUDA, a call whose name ends in _async is ordered on the stream that it
- * names. One without _async holds for every stream. Pointers are interchangeable with those
+ * names. One without _async applies to all streams. Pointers are interchangeable with those
  * of cudaMalloc, cudaMallocAsync, cuMemAlloc and their frees: each of these frees takes what
- * any of these calls allocated. Blocks are aligned to 512 bytes, from 2 MiB on to 64 KiB.
- * -------- */
+ * any of these calls allocated. Blocks are aligned to 512 bytes, those of 2 MiB or more to
+ * 64 KiB. -------- */
 
 /* Allocates `size` bytes on `device`; every stream may use them at once, as after cudaMalloc.
  * The device need not be the current one, which stays as it is. Size 0 gives NULL and success.
@@ -80,21 +80,21 @@ CUSTASH_API custash_status_t custash_malloc(void** ptr, int device, size_t size)
 CUSTASH_API custash_status_t custash_free(void* ptr);
 
 /* Allocates for use on `stream` from this point of its order on, as cudaMallocAsync does. Other
- * streams may use the memory once they are ordered behind this point. Freed by
+ * streams may use the memory once they are ordered after this point. Freed by
  * custash_free_async. Otherwise as custash_malloc. */
 CUSTASH_API custash_status_t custash_malloc_async(void** ptr,
                                                   int device,
                                                   size_t size,
                                                   custash_stream_t stream);
 
-/* Frees in the order of `stream`, as cudaFreeAsync does: that stream may get the memory again
- * at once, other streams behind this point. The memory also waits for the streams that
+/* Frees in the order of `stream`, as cudaFreeAsync does: that stream may reuse the memory at
+ * once, other streams only after this point. The memory also waits for the streams that
  * custash_record_stream named. NULL is success. Errors: as custash_free. */
 CUSTASH_API custash_status_t custash_free_async(void* ptr, custash_stream_t stream);
 
-/* Says that `stream` uses the block as well. After its free the block is handed out again only
- * behind the work that `stream` holds at the free. As torch.Tensor.record_stream. Errors:
- * INVALID_VALUE when the pointer is not a live block, NOT_RUNNING. */
+/* Says that `stream` uses the block as well. The block is reused only after the work that is
+ * pending on `stream` when it is freed. As torch.Tensor.record_stream. Errors: INVALID_VALUE
+ * when the pointer is not a live block, NOT_RUNNING. */
 CUSTASH_API custash_status_t custash_record_stream(void* ptr, custash_stream_t stream);
 
 /* custash_malloc_async in the form that PyTorch's CUDAPluggableAllocator takes. PyTorch would
@@ -172,9 +172,9 @@ CUSTASH_API custash_status_t custash_add_oom_callback(custash_oom_callback_t cal
 CUSTASH_API custash_status_t custash_remove_oom_callback(custash_oom_callback_t callback,
                                                          void* data);
 
-/* Says in a sentence why the calling thread's last allocation was refused, why its last file
- * was not written, or what was wrong with the name of a snapshot. Empty if nothing was refused.
- * Valid until the thread's next refusal. Works in every state of the process. */
+/* Says in a sentence why the calling thread's last refused call failed: an allocation, a sleep,
+ * a deep trim, a snapshot or another file. Empty if nothing was refused. Valid until the
+ * thread's next refusal. Works in every state of the process. */
 CUSTASH_API const char* custash_last_error_message(void);
 
 /* ---- Pinned host memory. Pointers are interchangeable with those of cudaMallocHost,
@@ -288,8 +288,8 @@ typedef struct custash_device_stats {
   int64_t num_fence_queries;  /* queries of such an event */
   int64_t num_debt_waits;     /* waits inserted on the GPU before a submission */
   int64_t num_free_waits;     /* frees that waited for work whose results the host could see */
-  int64_t num_stalls_avoided; /* frees without a stream that did not wait, as they would without
-                                 custash */
+  int64_t num_stalls_avoided; /* frees without a stream that did not wait; without custash they
+                                 would have */
   int64_t num_pages_moved;    /* physical pages mapped at another address instead of made */
   int64_t num_guarded;        /* allocations with pages of their own (option guard) */
   int64_t num_unguarded;      /* allocations for which a guard had no room */
@@ -303,7 +303,7 @@ typedef struct custash_device_stats {
   int64_t asleep_bytes; /* of reserved_bytes: its contents are in host memory (custash_sleep) */
   int64_t guard_bytes;  /* pages of guarded blocks, in use or freed */
   int64_t guard_resting_bytes; /* addresses of freed guarded blocks; they have no memory */
-  int64_t guard_time_ns;       /* time that calls have taken longer for guards */
+  int64_t guard_time_ns;       /* time that guards have added to calls */
 } custash_device_stats_t;
 
 /* Fills the members that program and library both know. Visits all blocks (a few microseconds
@@ -350,7 +350,7 @@ CUSTASH_API custash_status_t custash_snapshot(const char* path);
 
 /* The memory that is allocated now, by call site, the largest first: the text that option
  * leaks: writes at exit. It covers allocations made since history was switched on, and says so
- * where history never was. Otherwise as custash_stats_text, and FILE as custash_history_start.
+ * if history was never on. Otherwise as custash_stats_text, and FILE as custash_history_start.
  */
 CUSTASH_API custash_status_t custash_leaks_text(char* text, size_t* size);
 
