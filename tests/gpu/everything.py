@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 TOOLKIT = "/usr/local/cuda/lib64"
 SKIPPED = 77
-PACKED = ("interpose/libcustash*.so", "tools/custash*", "tools/demos/bandwidth/bandwidth", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/pairs_s*", "tests/bench/coverage_loops_s*",
+PACKED = ("interpose/libcustash*.so", "tools/custash*", "tools/demos/bandwidth/bandwidth", "tests/gpu/*", "tests/bench/calls_s*", "tests/bench/coverage_loops_s*",
           "tests/bench/core", "tests/harness/harness_*", "tests/process/actor", "tests/process/check_streams", "tests/process/limits",
           "tests/demo/churn_*")
 AS_THEY_ARE = ("tests/gpu/check_streams_kernels",)
@@ -73,7 +73,6 @@ def parts(build, out):
         "frameworks": (300, [script("gpu/frameworks.py", "--library", library)]),
         "history": (300, [script("gpu/history.py", "--preload", library, "--command", command, "--out",
                                     f"{out}/history")]),
-        "reports": (120, [script("gpu/reports.py", "--command", command, "--library", library)]),
         "replay": (300, [script("gpu/replay.py", "--command", command, "--json", f"{out}/replay.json", *traces)]),
         "nearly_full": (200, [script("gpu/nearly_full.py", "--command", command, *traces)]),
         "processes": (120, [script("gpu/processes.py", "--library", library, "--programs",
@@ -82,9 +81,6 @@ def parts(build, out):
         "bandwidth": (120, [script("gpu/bandwidth.py", "--program", f"{build}/tools/demos/bandwidth/bandwidth", "--library", library)]),
         "bench": (560, [[f"{ROOT}/tools/bench", "--build", build, "--minutes", "8",
                        "--json", f"{out}/bench.json"]]),
-        "pairs": (120, [["env", *preload, f"{build}/tests/bench/pairs_{runtime}", str(threads)]
-                        for preload in ([], [f"LD_PRELOAD={library}"])
-                        for runtime in ("static", "shared") for threads in (1, 16)]),
         "side_by_side": (300, [side_by_side("side_by_side", "--only", "jax_default", "jax_platform", "torch", "torch_expandable")]),
         "cost_of_checks": (150, [side_by_side("cost_of_checks", "--only", "gpt2_no_cache", "--windows", "40", "--turns", "40",
                                               "--against", "", "--conf", "guard:1/1000", "--conf", "check_streams:true")]),
@@ -92,7 +88,6 @@ def parts(build, out):
         "limit_matrix": (560, [script("gpu/limit_matrix.py", "--build", build, "--json", f"{out}/limit_matrix.json")]),
         "train_rounds": (590, [script("gpu/train_rounds.py", "--build", build, "--json", f"{out}/train_rounds.json")]),
         "coverage": (500, [script("gpu/coverage_programs.py", "--build", build, "--json", f"{out}/coverage.json")]),
-        "free_share": (300, [script("gpu/free_share.py", "--build", build, "--json", f"{out}/free_share.json")]),
         "museum": (400, [museum("museum"), museum("museum_others", "--right", "4"),
                          museum("museum_streams", "--check", "streams", "--right", "12")]),
         "museum_peers": (200, [museum("museum_peers", "--right", "1"), museum("museum_peer_streams", "--check", "streams", "--right", "3")]),

@@ -8,7 +8,6 @@
 2. A snapshot of custash opened by torch.cuda._memory_viz.
 3. GPT-2 trained with custash's history off, on, and without lines of Python: the same losses, what a step
    costs, and the report.
-4. What a pair of cuMemAlloc and cuMemFree costs with history off and on.
 """
 
 import argparse
@@ -63,29 +62,6 @@ assert lib.custash_memory_stats(0, None, ctypes.byref(count)) == 0
 stats = (Stat * count.value)()
 assert lib.custash_memory_stats(0, stats, ctypes.byref(count)) == 0
 print(json.dumps({s.name.decode(): s.value for s in stats}))
-"""
-
-PAIRS = """
-#include <cuda.h>
-#include <stdio.h>
-#include <time.h>
-static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
-int main(void) {
-  CUdevice device; CUcontext context; CUdeviceptr p;
-  if (cuInit(0) || cuDeviceGet(&device, 0) || cuDevicePrimaryCtxRetain(&context, device) || cuCtxSetCurrent(context)) return 77;
-  const size_t sizes[] = {4096, 32 << 20};
-  for (int s = 0; s < 2; ++s) {
-    double best = 1e18;
-    for (int round = 0; round < 7; ++round) {
-      const double begin = now();
-      for (int i = 0; i < 20000; ++i) { if (cuMemAlloc(&p, sizes[s]) || cuMemFree(p)) return 1; }
-      const double each = (now() - begin) / 20000;
-      if (each < best) best = each;
-    }
-    printf("%zu %.1f\\n", sizes[s], best);
-  }
-  return 0;
-}
 """
 
 failures = 0
@@ -202,27 +178,6 @@ def train_each(args):
         verdict(done.returncode == 0, "report_of_" + name, done.stderr)
 
 
-def pair_costs(args):
-    out = pathlib.Path(args.out)
-    (out / "pairs.c").write_text(PAIRS)
-    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    stubs = pathlib.Path(home) / "lib64/stubs"
-    done = subprocess.run(["cc", "-O2", "-I" + home + "/include", str(out / "pairs.c"), "-o", str(out / "pairs"),
-                           "-L" + str(stubs), "-lcuda"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        print("skip pairs: cannot be compiled:", done.stderr[-300:])
-        return
-    for name, conf in (("bare", None), ("off", ""), ("stats:detailed", "stats:detailed"),
-                       ("history", "history:200000"), ("depth 4", "history:200000,history_depth:4"),
-                       ("depth 0", "history:200000,history_depth:0")):
-        env = dict(os.environ)
-        if conf is not None:
-            env.update(LD_PRELOAD=args.preload, CUSTASH_CONF=conf)
-        done = subprocess.run([str(out / "pairs")], env=env, capture_output=True, text=True, check=False)
-        print(f"info pair {name}: " + ", ".join(f"{b} B {ns} ns" for b, ns in map(str.split, done.stdout.splitlines())))
-    (out / "pairs").unlink()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--preload", required=True, type=os.path.abspath)
@@ -241,7 +196,6 @@ def main():
         return 77
     os.makedirs(args.out, exist_ok=True)
     compare_statistics(args.preload)
-    pair_costs(args)
     train_each(args)
     print("STATS: " + ("ALL RIGHT" if failures == 0 else f"{failures} FAILED"))
     return 1 if failures else 0
