@@ -251,26 +251,6 @@ class Judge:
             self.say(said["reserved_after"] < said["reserved"], f"{label}_empty_cache",
                      f"before={said['reserved']} after={said['reserved_after']}")
 
-    def gpt2(self):
-        """train_gpt2.py, unmodified, with PyTorch's allocator and with custash in its place."""
-        train = os.path.join(HERE, "train_gpt2.py")
-        plug = f"import custash, runpy, sys; custash.enable_pytorch(); sys.path.insert(0, {HERE!r}); "
-        plug += f"sys.argv = ['train_gpt2.py', '--steps', '12']; runpy.run_path({train!r}, run_name='__main__')"
-        said = []
-        for name, words, preload in (("own", [train, "--steps", "12"], False), ("plugged", ["-c", plug], False),
-                                     ("plugged_preloaded", ["-c", plug], True)):
-            done = subprocess.run([sys.executable, *words], env=self.environment(preload), capture_output=True,
-                                  text=True, timeout=300, check=False)
-            if done.returncode == 77:
-                print(f"skip gpt2 {done.stdout.strip()}", flush=True)
-                return
-            if done.returncode:
-                self.say(False, f"gpt2_{name}", f"exit={done.returncode} {done.stderr[-1500:]}")
-                return
-            said.append(json.loads(done.stdout.splitlines()[-1]))
-            numbers = {key: value for key, value in said[-1].items() if isinstance(value, (int, float))}
-            self.say(said[-1]["losses"] == said[0]["losses"], f"gpt2_{name}_losses", json.dumps(numbers))
-
     def cupy(self):
         for label, _, said in self.same("cupy", "checksum", [("plugged", False), ("plugged", True)]):
             self.say(said["allocations"] > 1000 and said["pool"] == 0, f"{label}_served",
@@ -337,7 +317,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True, type=os.path.abspath)
     parser.add_argument("--command", type=os.path.abspath, help="custash; default: beside the library's build")
-    parser.add_argument("--only", nargs="*", default=["torch", "gpt2", "cupy", "numba", "rmm", "top"])
+    parser.add_argument("--only", nargs="*", default=["torch", "cupy", "numba", "rmm", "top"])
     args = parser.parse_args()
     if not os.path.exists("/dev/nvidiactl"):
         print("skip: there is no GPU here")

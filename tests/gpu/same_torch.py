@@ -167,6 +167,7 @@ def share():
 
 # Not without PyTorch's cache: there bare PyTorch itself shares nothing (the receiver waits for ever).
 test("torch", name="torch_shared_tensor")(share)
+test("torch", name="torch_shared_tensor_expandable", env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})(share)
 
 
 def two_devices():

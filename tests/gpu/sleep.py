@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sleep on a GPU: how fast device memory goes out and comes back, and that its contents stay.
 
-  sleep.py --build build [--gib 24] [--sleeps 20] [--steps 80] [--dir FOLDER]
-           [--only pinned|pageable|file|command|deep|server|full|training]
+  sleep.py --build build [--gib 24] [--dir FOLDER] [--only pinned|pageable|file|command|deep|server|full]
 
 pinned: a program fills N GiB with random bytes, sleeps and is woken by its next copy, three times with pinned host memory
 (the first time cold: it makes that memory) and other bytes. pageable: twice with pageable memory. command: another process puts it to
@@ -10,8 +9,7 @@ sleep and wakes it. file: as pageable, into a file in --dir. deep: five of six b
 and new blocks, three times over. server: 64 GiB as a model server has them (10 GiB of random weights, a cleared cache of
 54 GiB of which 4 are in use), with host memory that nothing has touched, sleep unchanged and after 1 and 4 GiB have
 changed, with --conf. full: with the device full to the last 2 MiB, so that custash's own kernel may not find room, with
---conf. training: GPT-2 with deterministic algorithms; two runs without sleep, others that `custash sleep` and
-`custash trim --deep` stop at random moments: the losses must be equal to the last bit (train_gpt2.py; needs PyTorch).
+--conf. sleep_frameworks.py has programs that are stopped at random moments.
 
 NVML says what is left on the device. standstill_ms is how long the gate was closed before the program slept. Prints a
 line of JSON for each part. Exits with 0, with 1 where something is wrong, with 77 where there is no GPU.
@@ -347,43 +345,6 @@ def command(args):
     return code == 0 and all(each.returncode == 0 for each in asked) and said[1]["wrong"] == 0
 
 
-def train(args, verb, sleeps, own_cache):
-    """(its answer, what the command said)."""
-    more = {} if own_cache else {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    process = subprocess.Popen(
-        [sys.executable, os.path.join(FOLDER, "train_gpt2.py"), "--steps", str(args.steps)],
-        env=environment(args, "sleep_pinned:48G", **more), stdout=subprocess.PIPE, text=True)
-    rng, said = random.Random(7), []
-    while sleeps and process.poll() is None:
-        time.sleep(rng.uniform(0.05, 0.6))
-        done = subprocess.run([args.command, *verb, str(process.pid)], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            sleeps -= 1
-            said.append(done.stdout.strip().split(": ", 1)[-1])
-    out = process.communicate()[0]
-    if process.returncode == 77:
-        return None, said
-    if process.returncode:
-        raise RuntimeError(f"train_gpt2.py: {process.returncode}: {out[-500:]}")
-    return json.loads(out.strip().splitlines()[-1]), said
-
-
-def training(args):
-    good = True
-    for own_cache in (False, True):
-        plain, again = train(args, (), 0, own_cache)[0], train(args, (), 0, own_cache)[0]
-        if plain is None:
-            print(json.dumps({"part": "training", "skip": "PyTorch is not installed, or sees no GPU"}))
-            return True
-        for verb in (("sleep",), ("trim", "--deep")):
-            stopped, said = train(args, verb, args.sleeps, own_cache)
-            equal = plain["losses"] == again["losses"] == stopped["losses"]
-            print(json.dumps({"part": "training", "own_cache": own_cache, "verb": verb, "losses_equal": equal, "times": len(said),
-                              "first": said[:1], "last": said[-1:], "loss": plain["losses"][-1]}), flush=True)
-            good &= equal and len(said) > 0
-    return good
-
-
 def main():
     children = {f"--{each.__name__.replace('_', '-')}": each for each in (child, deep_child, server_child, full_child)}
     if len(sys.argv) == 4 and sys.argv[1] in children:
@@ -391,15 +352,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build", help="the folder of a build")
     parser.add_argument("--gib", type=float, default=24)
-    parser.add_argument("--sleeps", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=80)
-    parser.add_argument("--only", choices=("pinned", "pageable", "file", "command", "deep", "server", "full", "training"))
+    parser.add_argument("--only", choices=("pinned", "pageable", "file", "command", "deep", "server", "full"))
     parser.add_argument("--conf", default="sleep_pinned:16G", help="the options of the parts server and full")
     parser.add_argument("--dir", default=tempfile.gettempdir(), help="where a file of sleep is made")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "interpose", "libcustash.so"))
     args.command = os.path.abspath(os.path.join(args.build, "tools", "custash"))
-    parts = [globals()[args.only]] if args.only else [pinned, pageable, file, command, deep, server, full, training]
+    parts = [globals()[args.only]] if args.only else [pinned, pageable, file, command, deep, server, full]
     return 0 if all([part(args) for part in parts]) else 1
 
 

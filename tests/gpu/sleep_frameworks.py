@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Frameworks that `custash sleep` stops at random moments. Each program runs without custash, then with it and put to
-sleep again and again. What it says of its results must be the same, bit by bit.
+sleep again and again, now and then after a deep trim. What it says of its results must be the same, bit by bit.
 
   sleep_frameworks.py --build build [--only PREFIX...] [--rounds 200] [--json FILE]
 
@@ -212,6 +212,8 @@ def run(name, args, asleep):
     while asleep and process.poll() is None:
         time.sleep(rng.uniform(0.02, 0.4))
         awake.append((used_mib() or 0) - start)
+        if rng.random() < .3:
+            subprocess.run([args.command, "trim", "--deep", rng.choice(ready)], capture_output=True, check=False)
         done = subprocess.run([args.command, "sleep", rng.choice(ready)], capture_output=True, text=True, check=False)
         text = (done.stdout + done.stderr).strip().split(": ", 1)[-1]
         if done.returncode == 0:
