@@ -159,6 +159,14 @@ CASE(describe_buffer_ids) {
   SAY(ids.size() == count);
 }
 
+CASE(describe_handles) {
+  void* p = nullptr;
+  CUmemGenericAllocationHandle handle = 0;
+  SAY(cudaMalloc(&p, 5000));
+  SAY(CU(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle)(&handle, p));  // it has none
+  SAY(cudaFree(p));
+}
+
 CASE(describe_sync_memops) {
   for (const std::size_t bytes : kSizes) {
     void* p = nullptr;
@@ -188,34 +196,6 @@ CASE(describe_sync_memops) {
              static_cast<int>(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS),
              address(p)));
   }
-}
-
-CASE(describe_pitch) {
-  for (const std::size_t width : {1, 100, 513, 1000, 70000}) {
-    void* p = nullptr;
-    std::size_t pitch = 0;
-    SAY(cudaMallocPitch(&p, &pitch, width, 7));
-    SAY(pitch);
-    SAY(cudaMemset2D(p, pitch, 3, width, 7));
-    SAY(cudaFree(p));
-    for (const unsigned element : {4U, 8U, 16U, 3U}) {
-      CUdeviceptr q = 0;
-      pitch = 0;
-      SAY(CU(cuMemAllocPitch_v2, cuMemAllocPitch)(&q, &pitch, width, std::size_t{7}, element));
-      SAY(pitch);
-      if (q != 0) SAY(CU(cuMemFree_v2, cuMemFree)(q));
-    }
-    cudaPitchedPtr cube{};
-    SAY(cudaMalloc3D(&cube, cudaExtent{width, 5, 3}));
-    SAY(cube.pitch);
-    SAY(cube.xsize);
-    SAY(cube.ysize);
-    SAY(cudaFree(cube.ptr));
-  }
-  void* p = nullptr;
-  std::size_t pitch = 0;
-  SAY(cudaMallocPitch(&p, &pitch, 0, 5));
-  SAY_WITH_LAST(cudaMallocPitch(&p, &pitch, 5, 0));
 }
 
 CASE(memory_info_codes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Stream-ordered memory, streams that go, and streams of one thread.
-#include "tests/conformance/pools_own.hpp"
+#include "tests/conformance/cases.hpp"
 
 #include <thread>
 #include <vector>
@@ -220,28 +220,6 @@ CASE(streams_pool_use) {
   SAY(ask(cudaMemPoolAttrUsedMemHigh) == used);
   SAY(cudaMemPoolTrimTo(pool, 0));
   SAY(ask(cudaMemPoolAttrReservedMemCurrent));
-}
-
-// A pool of one's own, and the default pool changed: the driver's own.
-CASE(streams_own_pool) {
-  const Stream stream;
-  cudaMemPool_t own = make_pool();
-  cudaMemPool_t pool = nullptr;
-  void* p = nullptr;
-  SAY(cudaMallocFromPoolAsync(&p, kBytes, own, stream));
-  SAY(cudaMemsetAsync(p, 4, kBytes, stream));
-  SAY(wrong_words(p, kBytes, 0x04040404));
-  std::uint64_t used = 0;
-  SAY(cudaMemPoolGetAttribute(own, cudaMemPoolAttrUsedMemCurrent, &used));
-  SAY(used >= kBytes);
-  SAY(cudaFreeAsync(p, stream));
-  SAY(cudaStreamSynchronize(stream));
-  SAY(cudaDeviceGetDefaultMemPool(&pool, 0));
-  SAY(cudaDeviceSetMemPool(0, own));
-  SAY(churn(stream));
-  SAY(cudaDeviceSetMemPool(0, pool));
-  SAY(churn(stream));
-  SAY(cudaMemPoolDestroy(own));
 }
 
 // Streams of part of a device, where the driver has them (CUDA 12.4).

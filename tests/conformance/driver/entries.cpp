@@ -335,43 +335,6 @@ void trimmed_pool() {
   SAY(call("cuMemFreeAsync", kept, CUstream{nullptr}));
 }
 
-// Questions about a block, answered as if the driver had allocated it alone.
-void questions() {
-  start();
-  CUdeviceptr first = 0;
-  CUdeviceptr second = 0;
-  SAY(call("cuMemAlloc_v2", &first, std::size_t{5000}));
-  SAY(call("cuMemAlloc_v2", &second, std::size_t{5000}));
-  CUdeviceptr base = 0;
-  std::size_t size = 0;
-  unsigned long long id = 0;
-  unsigned type = 0;
-  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                      CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-                                      CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                      CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
-  void* data[] = {&base, &size, &id, &type};
-  const unsigned count = sizeof data / sizeof *data;
-  SAY(call("cuPointerGetAttributes", count, attributes, data, first + 4999));
-  SAY(base == first);
-  SAY(size);
-  SAY(type);
-  const unsigned long long of_first = id;
-  SAY(call("cuPointerGetAttributes", count, attributes, data, second));
-  SAY(id != of_first);
-  SAY(call("cuMemFree_v2", first));
-  base = 1;
-  SAY(call("cuPointerGetAttributes", count, attributes, data, first));
-  SAY(base);  // nobody's
-  SAY(call("cuMemAlloc_v2", &first, std::size_t{5000}));
-  SAY(call("cuPointerGetAttributes", count, attributes, data, first));
-  SAY(id != of_first);
-  CUmemGenericAllocationHandle handle = 0;
-  SAY(call("cuMemRetainAllocationHandle", &handle, reinterpret_cast<void*>(first)));
-  CUipcMemHandle out{};
-  SAY(call("cuIpcGetMemHandle", &out, first));
-}
-
 // Both forms of the primary context's end, and what is left of its memory.
 void primary_context() {
   for (const char* const ending : {"cuDevicePrimaryCtxRelease",
@@ -416,7 +379,6 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "pool_elsewhere") == 0) pool_elsewhere();
   if (std::strcmp(which, "beside_a_capture") == 0) beside_a_capture();
   if (std::strcmp(which, "trimmed_pool") == 0) trimmed_pool();
-  if (std::strcmp(which, "questions") == 0) questions();
   if (std::strcmp(which, "primary_context") == 0) primary_context();
   return 0;
 }

@@ -116,14 +116,6 @@ class Entries(Case):
             out = self.same_as_bare("entries", "trimmed_pool", CUSTASH_CONF=backing)
             self.assertEqual(notes(out), [["much", "128"], ["none", "64"]], backing)
 
-    def test_questions_about_a_block(self):
-        bare = run("entries", "questions", preload=False)
-        self.assertEqual(bare.returncode, 0)
-        for backing in ("backing:driver", "backing:vmm"):
-            done = run("entries", "questions", CUSTASH_CONF=backing)
-            self.assertEqual((done.returncode, said(done.stdout)), (0, said(bare.stdout)), backing)
-            self.assertEqual(done.stderr, "")
-
     def test_the_primary_context_ends_by_either_form(self):
         for backing in ("backing:driver", "backing:vmm"):
             self.same_as_bare("entries", "primary_context", CUSTASH_CONF=backing)
