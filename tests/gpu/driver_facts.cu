@@ -7,8 +7,6 @@
 #include "driver_calls.cuh"
 #include "kernels.cuh"
 
-#include <thread>
-
 namespace gpu {
 
 constexpr unsigned long long kLong = 60'000'000;
@@ -198,67 +196,8 @@ static void arrays() {
   timed("mipmap_destroy", s, [&] { return driver("cuMipmappedArrayDestroy", mipmap); });
 }
 
-// A graph with a kernel, launched into a capture: its code, the capture's and the end's.
-static void graph_in_a_capture() {
-  cudaStream_t s = new_stream();
-  CUgraph graph = nullptr;
-  CUgraphExec ready = nullptr;
-  CUDA_OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
-  spin(s, 1000);
-  (void)driver("cuStreamEndCapture", s, &graph);
-  (void)driver("cuGraphInstantiateWithFlags", &ready, graph, 0ULL);
-  CUDA_OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
-  const int first = driver("cuGraphLaunch", ready, s);
-  const int second = driver("cuGraphLaunch", ready, s);
-  std::printf("fact graph_in_a_capture first=%d second=%d end=%d\n",
-              first,
-              second,
-              driver("cuStreamEndCapture", s, &graph));
-}
-
-// Another thread destroys the context that is current here. What the legacy stream answers, at
-// first and after calls that enter another context; then a plain free.
-static void destroyed_context() {
-  CUDA_OK(cudaFree(nullptr));
-  cudaStream_t s = new_stream();
-  CUcontext primary = nullptr;
-  CUcontext other = nullptr;
-  CUcontext its = nullptr;
-  (void)driver("cuCtxGetCurrent", &primary);
-  void* const ordered = device_memory(kMiB);
-  void* const plain = device_memory(kMiB);
-  (void)driver("cuCtxCreate", &other, static_cast<void*>(nullptr), 0U, CUdevice{0});
-  std::thread([other] { (void)driver("cuCtxDestroy", other); }).join();
-  const auto ask = [&](const char* after) {
-    const int legacy = driver("cuStreamGetCtx", CU_STREAM_LEGACY, &its);
-    const int current = driver("cuCtxGetCurrent", &its);
-    std::printf("fact destroyed_context after=%s legacy=%d current=%d same=%d\n",
-                after,
-                legacy,
-                current,
-                its == other);
-  };
-  ask("nothing");
-  const int pushed = driver("cuCtxPushCurrent", primary);
-  const int popped = driver("cuCtxPopCurrent", &its);
-  ask("push_and_pop");
-  const int freed = driver("cuMemFreeAsync", reinterpret_cast<CUdeviceptr>(ordered), s);
-  ask("free_async");
-  const int synchronized = driver("cuStreamSynchronize", s);
-  ask("synchronize");
-  std::printf("fact destroyed_context pushed=%d popped=%d freed=%d synchronized=%d plain=%d\n",
-              pushed,
-              popped,
-              freed,
-              synchronized,
-              driver("cuMemFree", reinterpret_cast<CUdeviceptr>(plain)));
-  (void)driver("cuCtxSetCurrent", primary);
-}
-
 static int run() {
   need_devices(1);
-  destroyed_context();
-  graph_in_a_capture();
   arrays();
   synchronize_a_context();
   queue_depth();

@@ -4,7 +4,6 @@
 // - a DMA-BUF for each buffer, closed before the free (libfabric's #12828);
 // - an importer that keeps what it has opened, by the owner's address, until another buffer
 //   comes there (UCX's cache of cuda_ipc);
-// - what an importer has open keeps its contents after the owner's free;
 // - neighbours of a freed buffer, with a kernel at work on them.
 //
 //   exports [--quick]
@@ -23,8 +22,7 @@ struct Message {
   cudaIpcMemHandle_t handle;
   std::uintptr_t base;
   std::size_t bytes;
-  int value;
-  int keep;  // 1: say what is in the oldest buffer that is kept; -1: the end
+  int value;  // in each byte; -1: the end
 };
 
 struct Told {
@@ -63,7 +61,7 @@ static int import(int socket) {
   std::map<std::uintptr_t, Entry> cache;
   CUDA_OK(cudaFree(nullptr));
   Message message{};
-  while (get(socket, &message) && message.keep >= 0) {
+  while (get(socket, &message) && message.value >= 0) {
     Told told{};
     for (auto it = cache.begin(); it != cache.end();) {
       const Message& old = it->second.of;
@@ -85,11 +83,6 @@ static int import(int socket) {
     }
     if (told.code == 0) told.wrong = wrong_at(known->second.at, message.bytes, message.value);
     told.open = static_cast<int>(cache.size());
-    send(socket, &told, sizeof told, 0);
-    if (message.keep == 0) continue;
-    Message go{};
-    if (!get(socket, &go)) break;  // the owner has freed it, and used its memory
-    told.wrong = wrong_at(known->second.at, message.bytes, message.value);
     send(socket, &told, sizeof told, 0);
   }
   return 0;
@@ -142,32 +135,6 @@ static void by_ipc(int socket, int rounds, Report& report) {
                "held_mib=%zu buffer_mib=%zu",
                (before - least) / kMiB,
                bytes / kMiB);
-}
-
-// The importer still reads the buffer after its owner has freed it and filled others.
-static void after_the_free(int socket, Report& report) {
-  constexpr std::size_t kBytes = 24 * kMiB;
-  void* buffer = nullptr;
-  CUDA_OK(cudaMalloc(&buffer, kBytes));
-  Message message = message_of(buffer, kBytes, 77);
-  message.keep = 1;
-  const Told first = tell(socket, message);
-  CUDA_OK(cudaFree(buffer));
-  std::vector<void*> others(8);
-  for (void*& other : others) {
-    CUDA_OK(cudaMalloc(&other, kBytes));
-    CUDA_OK(cudaMemset(other, 11, kBytes));
-  }
-  CUDA_OK(cudaDeviceSynchronize());
-  const Told then = tell(socket, message);
-  for (void* other : others)
-    CUDA_OK(cudaFree(other));
-  report.check(first.code == 0 && first.wrong == 0 && then.wrong == 0,
-               "kept_by_importer",
-               "code=%d wrong=%d later=%d",
-               first.code,
-               first.wrong,
-               then.wrong);
 }
 
 static int dma_buf(void* buffer, std::size_t bytes, int* fd) {
@@ -274,10 +241,9 @@ static int run(int argc, char** argv) {
   by_dma_buf(2 * kMiB, quick ? 1000 : 20'000, report);
   by_dma_buf(256 * kKiB, quick ? 2000 : 20'000, report);
   by_ipc(sockets[0], quick ? 300 : 1000, report);
-  after_the_free(sockets[0], report);
   beside_kernels(quick ? 50 : 500, report);
   Message end{};
-  end.keep = -1;
+  end.value = -1;
   send(sockets[0], &end, sizeof end, 0);
   int status = 0;
   waitpid(child, &status, 0);

@@ -160,18 +160,6 @@ def child_rmm(how):
     print(json.dumps(said))
 
 
-def child_hold():
-    """Holds memory for `custash top` until its standard input ends."""
-    import torch
-    torch.zeros(1, device="cuda")
-    torch.cuda.synchronize()
-    print("ready", flush=True)
-    size = sys.stdin.readline()
-    held = torch.empty(int(size), dtype=torch.uint8, device="cuda")  # no kernel, whose code would take memory
-    print("holds", held.numel(), flush=True)
-    sys.stdin.read()
-
-
 CHILDREN = {"torch": child_torch, "cupy": child_cupy, "numba": child_numba, "rmm": child_rmm}
 MODULES = {"numba": "numba.cuda.cudaimpl"}  # what a kernel needs, too: NumPy may be too new for it
 
@@ -188,9 +176,8 @@ def child(name, how):
 # ---- The parent.
 
 class Judge:
-    def __init__(self, library, command):
-        self.library, self.command = library, command
-        self.failed, self.ran = 0, 0
+    def __init__(self, library):
+        self.library, self.failed, self.ran = library, 0, 0
 
     def say(self, ok, name, what=""):
         self.ran += 1
@@ -265,65 +252,18 @@ class Judge:
         for label, _, said in self.same("rmm", "checksum", [("plugged", False), ("plugged", True)]):
             self.say(said["allocations"] > 200, f"{label}_served", f"allocations={said['allocations']}")
 
-    def used_mib(self):
-        """Of the first device, as nvidia-smi says."""
-        done = subprocess.run(["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
-                              capture_output=True, text=True, check=True)
-        return int(done.stdout.split()[0])
-
-    def top(self):
-        """Two processes: what custash top says of them, and what nvidia-smi sees their memory grow by."""
-        env = self.environment(True, PYTORCH_NO_CUDA_MEMORY_CACHING="1")
-        sizes = [3 << 30, (1 << 30) + 12345678]
-        holders = [subprocess.Popen([sys.executable, __file__, "--hold"], env=env, stdin=subprocess.PIPE,
-                                    stdout=subprocess.PIPE, text=True) for _ in sizes]
-        try:
-            if any(not each.stdout.readline().startswith("ready") for each in holders):
-                print("skip top PyTorch does not run", flush=True)
-                return
-            before, held_before = self.used_mib(), self.look(holders)
-            for each, size in zip(holders, sizes):
-                each.stdin.write(f"{size}\n")
-                each.stdin.flush()
-            for each in holders:
-                each.stdout.readline()
-            after, held = self.used_mib(), self.look(holders)
-            grown = [(new["reserved_bytes"] - old["reserved_bytes"]) >> 20 for new, old in zip(held, held_before)]
-            self.say(all(new["allocated_bytes"] >= size for new, size in zip(held, sizes)), "top_in_use",
-                     f"in_use={[each['allocated_bytes'] for each in held]}")
-            self.say(abs(after - before - sum(grown)) <= 4, "top_agrees_with_nvidia_smi",
-                     f"nvidia_smi_mib={after - before} reserved_mib={sum(grown)}")
-            print(subprocess.run([self.command, "top", "--once", "--delay", "0.2"], capture_output=True, text=True,
-                                 check=False).stdout, flush=True)
-            freed = subprocess.run([self.command, "trim", str(holders[0].pid)], capture_output=True, text=True,
-                                   check=False)
-            self.say(freed.returncode == 0, "trim", freed.stdout.strip() + freed.stderr.strip())
-        finally:
-            for each in holders:
-                each.communicate()
-
-    def look(self, holders):
-        done = subprocess.run([self.command, "top", "--once", "--json", "--delay", "0.1"], capture_output=True, text=True,
-                              check=True)
-        seen = {each["pid"]: each for each in json.loads(done.stdout)["processes"]}
-        return [seen[each.pid]["devices"][0] for each in holders]
-
 
 def main():
     if sys.argv[1:2] == ["--child"]:
         return child(sys.argv[2], sys.argv[3])
-    if sys.argv[1:2] == ["--hold"]:
-        return child_hold()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True, type=os.path.abspath)
-    parser.add_argument("--command", type=os.path.abspath, help="custash; default: beside the library's build")
-    parser.add_argument("--only", nargs="*", default=["torch", "cupy", "numba", "rmm", "top"])
+    parser.add_argument("--only", nargs="*", default=["torch", "cupy", "numba", "rmm"])
     args = parser.parse_args()
     if not os.path.exists("/dev/nvidiactl"):
         print("skip: there is no GPU here")
         return 77
-    command = args.command or os.path.join(os.path.dirname(args.library), "../tools/custash")
-    judge = Judge(args.library, command)
+    judge = Judge(args.library)
     for name in args.only:
         getattr(judge, name)()
     print(f"{judge.ran} checks, {judge.failed} failed")

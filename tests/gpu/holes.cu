@@ -23,8 +23,6 @@ static int run(int argc, char** argv) {
   green(bed, report);
   early_launches(bed, report, quick ? 20 : 200);
   captures_between(bed, report);
-  plain_given_back(bed);
-  answers(report);
   memset_nodes(bed, report);
   threads(report, quick ? 500 : 20'000);
   return report.finish();

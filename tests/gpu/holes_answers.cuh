@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Answers about stream-ordered memory, nodes of graphs, and threads that end.
+// Nodes of graphs, and threads that end.
 #pragma once
 
 #include "holes_bed.cuh"
@@ -10,42 +10,6 @@
 #include <unistd.h>
 
 namespace gpu {
-
-// Memory that a call naming a stream has given, and plain memory.
-inline void answers(Report& report) {
-  CUmemoryPool standard = nullptr;
-  (void)driver("cuDeviceGetDefaultMemPool", &standard, CUdevice{0});
-  for (const bool ordered : {true, false}) {
-    void* p = nullptr;
-    if (ordered)
-      CUDA_OK(cudaMallocAsync(&p, kBlock, nullptr));
-    else
-      p = device_memory(kBlock);
-    CUmemoryPool pool = nullptr;
-    unsigned capable = 0;
-    const auto address = reinterpret_cast<CUdeviceptr>(p);
-    const int first = driver("cuPointerGetAttribute",
-                             static_cast<void*>(&pool),
-                             CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
-                             address);
-    const int second = driver("cuPointerGetAttribute",
-                              static_cast<void*>(&capable),
-                              CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
-                              address);
-    report.check(first == 0 && second == 0 && (pool == (ordered ? standard : nullptr)) &&
-                     (capable & 1U) == (ordered ? 0U : 1U),
-                 ordered ? "answers_ordered" : "answers_plain",
-                 "codes=%d,%d default_pool=%d ipc_capable=%u",
-                 first,
-                 second,
-                 pool == standard ? 1 : 0,
-                 capable & 1U);
-    if (ordered)
-      CUDA_OK(cudaFreeAsync(p, nullptr));
-    else
-      CUDA_OK(cudaFree(p));
-  }
-}
 
 // A fill without a context: the driver takes the memory's.
 inline void memset_nodes(HolesBed& bed, Report& report) {

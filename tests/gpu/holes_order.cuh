@@ -107,25 +107,4 @@ inline void captures_between(HolesBed& bed, Report& report) {
   CUDA_OK(cudaStreamDestroy(captured));
 }
 
-// Whether plain memory can be given back without a wait: cudaFree waits, does cudaFreeAsync?
-inline void plain_given_back(HolesBed& bed) {
-  const std::size_t much = free_memory() / 10 * 6;
-  void* q = nullptr;
-  void* plain = nullptr;
-  if (cudaMalloc(&plain, much) != cudaSuccess) return;
-  spin(bed.s, 10 * kLateNs);
-  const double before = now_us();
-  const cudaError_t freed = cudaFreeAsync(plain, bed.t);
-  const cudaError_t again = cudaMalloc(&q, much);
-  std::printf("info plain_given_back code=%d again=%d us=%.0f still_running=%d\n",
-              static_cast<int>(freed),
-              static_cast<int>(again),
-              now_us() - before,
-              cudaStreamQuery(bed.s) == cudaErrorNotReady ? 1 : 0);
-  (void)cudaGetLastError();
-  CUDA_OK(cudaDeviceSynchronize());
-  if (freed != cudaSuccess) CUDA_OK(cudaFree(plain));
-  if (again == cudaSuccess) CUDA_OK(cudaFree(q));
-}
-
 }  // namespace gpu

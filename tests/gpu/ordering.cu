@@ -37,7 +37,6 @@ constexpr Group kGroups[] = {
     {"recuts", recuts},
     {"host_reads", host_reads},
     {"host_function", host_function},
-    {"pinned_in_flight", pinned_in_flight},
     {"mapped_memory", mapped_memory},
 };
 

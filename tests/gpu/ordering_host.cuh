@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Ordering checks of what the host can see. The driver's cudaFree waits for the device, so a
 // program may read, right after it and without any other wait, what earlier work has left in
-// host memory; and cudaFreeHost waits, so pinned memory may be written again at once.
+// host memory.
 #pragma once
 
 #include "ordering_bed.cuh"
@@ -62,31 +62,6 @@ inline void host_function(Bed& bed) {
     CUDA_OK(cudaDeviceSynchronize());
   }
   bed.tell("host_function_ran_before_free_returned", tally, FreeMust::Wait);
-}
-
-// The source of a copy in flight is freed, and its bytes are written by their next owner.
-inline void pinned_in_flight(Bed& bed) {
-  Tally tally;
-  void* copy = device_memory(kMiB);
-  for (int i = 0; i < bed.rounds(50); ++i) {
-    const std::size_t bytes = i % 2 ? kMiB : 4 * kKiB;
-    void* host = nullptr;
-    CUDA_OK(cudaMallocHost(&host, bytes));
-    std::fill_n(static_cast<Word*>(host), bytes / sizeof(Word), kFirst);
-    const double start = now_us();
-    spin(bed.a, kLateNs);
-    CUDA_OK(cudaMemcpyAsync(copy, host, bytes, cudaMemcpyHostToDevice, bed.a));
-    CUDA_OK(cudaFreeHost(host));
-    void* next = nullptr;
-    CUDA_OK(cudaMallocHost(&next, bytes));
-    bed.count_same(tally, host, next, bytes, start);
-    std::fill_n(static_cast<Word*>(next), bytes / sizeof(Word), kSecond);
-    ++tally.rounds;
-    tally.wrong += bed.wrong.in(copy, bytes, kFirst);
-    CUDA_OK(cudaFreeHost(next));
-  }
-  bed.tell("pinned_in_flight", tally);
-  CUDA_OK(cudaFree(copy));
 }
 
 // A kernel writes memory that the host reads after a free. `host` as the host names it.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Two GPUs: memory of one read and written by the other, allocated before and after peer access
-// was enabled; copies between them, with and without; frees on one while the other is busy; and
-// blocks whose two owners are on different devices. Skips with fewer than two GPUs.
+// Two GPUs: frees on one while the other is busy, and blocks whose two owners are on different
+// devices. Skips with fewer than two GPUs.
 //
 //   peers [--quick]
 #include "kernels.cuh"
@@ -49,104 +48,6 @@ struct Bed {
   Side zero;
   Side one;
 };
-
-static std::vector<void*> blocks_on(int device) {
-  use(device);
-  std::vector<void*> blocks;
-  for (const std::size_t bytes : kSizes)
-    blocks.push_back(device_memory(bytes));
-  return blocks;
-}
-
-static void free_all(const std::vector<void*>& blocks) {
-  for (void* p : blocks)
-    CUDA_OK(cudaFree(p));
-}
-
-static void copies(Bed& bed, const char* name) {
-  unsigned long long wrong = 0;
-  const std::vector<void*> at_zero = blocks_on(0);
-  const std::vector<void*> at_one = blocks_on(1);
-  for (std::size_t i = 0; i < at_zero.size(); ++i) {
-    const std::size_t bytes = kSizes[i];
-    use(0);
-    fill(bed.zero.s1, at_zero[i], bytes, kNextWords + 1);
-    CUDA_OK(cudaMemcpyPeerAsync(at_one[i], 1, at_zero[i], 0, bytes, bed.zero.s1));
-    CUDA_OK(cudaStreamSynchronize(bed.zero.s1));
-    wrong += bed.one.count(at_one[i], bytes, kNextWords + 1);
-    use(1);
-    fill(bed.one.s1, at_one[i], bytes, kNextWords + 2);
-    CUDA_OK(cudaStreamSynchronize(bed.one.s1));
-    CUDA_OK(cudaMemcpyPeer(at_zero[i], 0, at_one[i], 1, bytes));
-    bed.idle();
-    wrong += bed.zero.count(at_zero[i], bytes, kNextWords + 2);
-    use(0);
-    fill(bed.zero.s1, at_zero[i], bytes, kNextWords + 3);
-    CUDA_OK(cudaStreamSynchronize(bed.zero.s1));
-    CUDA_OK(cudaMemcpy(at_one[i], at_zero[i], bytes, cudaMemcpyDefault));
-    bed.idle();  // device to device: the host is not held up
-    wrong += bed.one.count(at_one[i], bytes, kNextWords + 3);
-  }
-  free_all(at_zero);
-  free_all(at_one);
-  bed.report.check(wrong == 0, name, "wrong=%llu", wrong);
-}
-
-// Kernels of `by` read and write blocks of `of`.
-static unsigned long long reach(Side& by, Side& of, const std::vector<void*>& blocks) {
-  unsigned long long wrong = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    use(of.device);
-    fill(of.s1, blocks[i], kSizes[i], kLateWords);
-    CUDA_OK(cudaStreamSynchronize(of.s1));
-    use(by.device);
-    verify(by.s1, blocks[i], kSizes[i], kLateWords, by.wrong.device());
-    fill(by.s1, blocks[i], kSizes[i], kNextWords);
-    wrong += by.wrong.take();
-    wrong += of.count(blocks[i], kSizes[i], kNextWords);
-  }
-  return wrong;
-}
-
-static void enable_both() {
-  use(0);
-  CUDA_OK(cudaDeviceEnablePeerAccess(1, 0));
-  use(1);
-  CUDA_OK(cudaDeviceEnablePeerAccess(0, 0));
-}
-
-static void disable_both() {
-  use(0);
-  CUDA_OK(cudaDeviceDisablePeerAccess(1));
-  use(1);
-  CUDA_OK(cudaDeviceDisablePeerAccess(0));
-}
-
-// Blocks from before and from after peer access was enabled, and once more after it was off.
-static void access(Bed& bed) {
-  const std::vector<void*> zero_before = blocks_on(0);
-  const std::vector<void*> one_before = blocks_on(1);
-  for (const char* when : {"first", "again"}) {
-    enable_both();
-    unsigned long long wrong = reach(bed.one, bed.zero, zero_before);
-    wrong += reach(bed.zero, bed.one, one_before);
-    bed.report.check(
-        wrong == 0, std::string("peer_access_to_old_blocks_") + when, "wrong=%llu", wrong);
-    const std::vector<void*> zero_after = blocks_on(0);
-    const std::vector<void*> one_after = blocks_on(1);
-    wrong = reach(bed.one, bed.zero, zero_after);
-    wrong += reach(bed.zero, bed.one, one_after);
-    bed.report.check(
-        wrong == 0, std::string("peer_access_to_new_blocks_") + when, "wrong=%llu", wrong);
-    bed.idle();
-    free_all(zero_after);
-    free_all(one_after);
-    disable_both();
-  }
-  free_all(zero_before);
-  free_all(one_before);
-  enable_both();  // for the checks that follow
-}
 
 // Time of cudaFree of a block of `of`, with `current` current and `busy` busy.
 static void free_time(Bed& bed,
@@ -247,7 +148,6 @@ static int run(int argc, char** argv) {
   need_devices(2);
   const int rounds = has_flag(argc, argv, "--quick") ? 4 : 12;
   Bed bed;
-  copies(bed, "peer_copies_without_access");
   int zero_to_one = 0;
   int one_to_zero = 0;
   CUDA_OK(cudaDeviceCanAccessPeer(&zero_to_one, 0, 1));
@@ -257,8 +157,10 @@ static int run(int argc, char** argv) {
     std::printf("skip: the devices cannot reach each other's memory\n");
     return bed.report.finish();
   }
-  access(bed);
-  copies(bed, "peer_copies_with_access");
+  use(0);
+  CUDA_OK(cudaDeviceEnablePeerAccess(1, 0));
+  use(1);
+  CUDA_OK(cudaDeviceEnablePeerAccess(0, 0));
   free_times(bed, rounds);
   reuses(bed, rounds);
   return bed.report.finish();

@@ -22,7 +22,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 # Program, what it is given when preloaded only. Missing programs are left out.
 PROGRAMS = (
-    ("cancel", []),
     ("exports", []),
     ("free_latency", []),
     ("holes", []),

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""PyTorch's subtests of same_frameworks.py: its caches, graphs, processes, devices and NCCL."""
-import os
-import tempfile
-
+"""PyTorch's subtests of same_frameworks.py: its caches, graphs, processes and devices."""
 from same_tests import test, torch_digest
 
 
@@ -191,34 +188,3 @@ def two_devices():
 
 test("torch", gpus=2, name="torch_two_devices")(two_devices)
 test("torch", gpus=2, name="torch_two_devices_no_caching", env={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})(two_devices)
-
-
-def reduce_rank(rank, world, path):
-    import torch
-    import torch.distributed as dist
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", init_method="file://" + path, rank=rank, world_size=world,
-                            device_id=torch.device("cuda", rank))
-    torch.manual_seed(rank)
-    for size in (1, 1000, 1 << 20, 5 << 20):
-        x = torch.randint(0, 1000, (size,), device="cuda").float()
-        dist.all_reduce(x)
-        parts = [torch.empty_like(x) for _ in range(world)]
-        dist.all_gather(parts, x)
-        dist.broadcast(x, 0)
-        if rank == 0:
-            print("reduced", torch_digest(x, *parts))
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def all_reduce():
-    import torch
-    import torch.multiprocessing as mp
-    world = torch.cuda.device_count()
-    with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(reduce_rank, args=(world, os.path.join(folder, "meet")), nprocs=world)
-
-
-test("torch", gpus=2, name="torch_nccl")(all_reduce)
-test("torch", gpus=2, name="torch_nccl_no_caching", env={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})(all_reduce)

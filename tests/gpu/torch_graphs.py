@@ -7,22 +7,19 @@ evicted:  60 rounds, each with a graph of its own; the oldest of five goes. PyTo
           grow after ten rounds, and must be about that without custash.
 backward: PyTorch without its cache, which custash makes possible. The backward pass, in a thread of its own, is captured and replayed
           while others allocate, fill and free memory of the same sizes. Each replay must give what the same step gives without a graph.
-loader:   the same cache as evicted; while graphs are captured, a thread takes memory from the driver for its batches and frees it.
 
 A line each. Exit 1 where one is wrong, 77 without PyTorch or a GPU.
 """
 import argparse
 import collections
-import ctypes
 import os
 import subprocess
 import sys
-import threading
 
 ROUNDS = 60
 WARM = 10
 SLACK = 256 << 20
-PARTS = ("evicted", "backward", "loader")
+PARTS = ("evicted", "backward")
 
 
 def used(torch):
@@ -34,13 +31,12 @@ def capture(torch, model, size):
     """A graph of `model` that holds some 300 MB of activations, and the answer it writes."""
     x = torch.randn(size, 1024, device="cuda")
     graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with torch.no_grad(), torch.cuda.graph(graph):
         out = model(x)
     return graph, out
 
 
-def rounds_of_graphs(torch, meanwhile=None):
-    """What is used after each round."""
+def evicted(torch):
     model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)]).cuda()
     side = torch.cuda.Stream()
     with torch.no_grad(), torch.cuda.stream(side):
@@ -51,44 +47,12 @@ def rounds_of_graphs(torch, meanwhile=None):
         if len(kept) == 5:
             kept.popleft()
             torch.cuda.empty_cache()
-        thread = threading.Thread(target=meanwhile) if meanwhile else None
-        if thread:
-            thread.start()
         kept.append(capture(torch, model, 8192 + 64 * (number % 7)))
-        if thread:
-            thread.join()
         kept[-1][0].replay()
         torch.cuda.synchronize()
         after.append(used(torch))
-    return after
-
-
-def evicted(torch):
-    after = rounds_of_graphs(torch)
     grown = max(after[WARM:]) - max(after[:WARM])
     print("used", max(after) >> 20, "MiB grown", grown >> 20, "MiB", "right" if grown <= SLACK else "WRONG")
-
-
-def loader(torch):
-    runtime = ctypes.CDLL(next(name for name in loaded() if "libcudart" in name))
-    runtime.cudaMalloc.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t]
-    runtime.cudaFree.argtypes = [ctypes.c_void_p]
-    codes, bytes_each = set(), torch.cuda.mem_get_info()[1] // 40
-
-    def batch():
-        address = ctypes.c_void_p()
-        codes.add(runtime.cudaMalloc(ctypes.byref(address), bytes_each))
-        codes.add(runtime.cudaFree(address))
-
-    after = rounds_of_graphs(torch, batch)
-    grown = max(after[WARM:]) - max(after[:WARM])
-    wrong = codes != {0} or grown > SLACK + 2 * bytes_each
-    print("codes", sorted(codes), "grown", grown >> 20, "MiB", "WRONG" if wrong else "right")
-
-
-def loaded():
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        return {line.split()[-1] for line in maps if ".so" in line}
 
 
 def backward(torch):
@@ -157,10 +121,10 @@ def main():
         print("skip: no GPU")
         return 77
     if args.part:
-        {"evicted": evicted, "backward": backward, "loader": loader}[args.part](torch)
+        {"evicted": evicted, "backward": backward}[args.part](torch)
         return 0
     bare, cached = run("evicted", None), run("evicted", args.library)
-    answers = [bare, cached, run("loader", args.library), run("backward", args.library, PYTORCH_NO_CUDA_MEMORY_CACHING="1")]
+    answers = [bare, cached, run("backward", args.library, PYTORCH_NO_CUDA_MEMORY_CACHING="1")]
     wrong = any("WRONG" in each for each in answers)
     if not wrong and in_mib(cached) > in_mib(bare) * 5 // 4 + (SLACK >> 20):
         wrong = True
