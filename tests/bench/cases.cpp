@@ -147,7 +147,6 @@ void register_cases(const Peer& peer) {
   add("handover", handover)->Threads(2)->Threads(kMostThreads);
   add("tails", tails)->Threads(1)->Threads(4)->Threads(kMostThreads)->Iterations(1);
   add("holes", holes)->Arg(is_quick() ? 64 : 4096);
-  add("endings", endings)->Iterations(1);
   for (const int count : kLive)
     add("live", live)->Arg(count);
   // Much of these is not timed, so how often is not left to Google Benchmark.

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Cases of long runs: the tails of single pairs beside kernels, windows of a program that
-// repeats itself, threads that end.
+// The tails of single pairs beside kernels.
 #include "tests/bench/measure.hpp"
-#include "tests/bench/trace.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <fstream>
-#include <string>
-#include <thread>
-
-#include <unistd.h>
 
 namespace bench {
 namespace {
@@ -33,15 +25,6 @@ void set(benchmark::State& state, const char* name, double value) {
 double at_share(const std::vector<float>& sorted, double share) {
   const auto last = static_cast<double>(sorted.size() - 1);
   return sorted[static_cast<std::size_t>(share * last)];
-}
-
-// Resident memory of the process, in bytes.
-double resident() {
-  std::ifstream file("/proc/self/statm");
-  double all = 0;
-  double pages = 0;
-  file >> all >> pages;
-  return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace
@@ -71,59 +54,6 @@ void tails(benchmark::State& state, const Peer& peer) {
   set(state, "p99", at_share(all, 0.99));
   set(state, "p99.99", at_share(all, 0.9999));
   set(state, "p99.999", at_share(all, 0.99999));
-}
-
-// A trace over and over: the median window in ns an event, and the slowest beside it. The first
-// windows fill the caches and do not count.
-void windows(benchmark::State& state, const Peer& peer, const Trace& trace) {
-  constexpr int kWarm = 2;
-  constexpr int kWindows = 10;
-  std::vector<double> each;
-  for (auto _ : state) {
-    for (int i = 0; i < kWarm + kWindows; ++i) {
-      const double ns = play(peer, trace);
-      if (ns < 0) {
-        state.SkipWithError("no memory");
-        return;
-      }
-      if (i >= kWarm) each.push_back(ns / static_cast<double>(trace.events.size()));
-    }
-  }
-  std::sort(each.begin(), each.end());
-  set(state, "ns", each[each.size() / 2]);
-  set(state, "slowest", each.back());
-}
-
-// A thread that allocates each of six sizes, frees them and ends. `left`: resident bytes that
-// each leaves for good.
-void endings(benchmark::State& state, const Peer& peer) {
-  const int threads_a_turn = is_quick() ? 20 : 500;
-  void* const stream = streams(1)[0];
-  bool failed = false;
-  const auto one = [&] {
-    std::thread([&] {
-      device.enter();
-      std::array<void*, kSix.size()> blocks{};
-      for (std::size_t i = 0; i < kSix.size(); ++i)
-        failed |= (blocks[i] = peer.allocate(kSix[i], stream)) == nullptr;
-      for (std::size_t i = 0; i < kSix.size(); ++i)
-        if (blocks[i] != nullptr) peer.release(blocks[i], kSix[i], stream);
-    }).join();
-  };
-  for (int i = 0; i < threads_a_turn; ++i)
-    one();
-  const double before = resident();
-  double ns = 0;
-  for (auto _ : state) {
-    const auto start = Clock::now();
-    for (int i = 0; i < threads_a_turn; ++i)
-      one();
-    ns += ns_since(start);
-  }
-  const auto threads = static_cast<double>(state.iterations()) * threads_a_turn;
-  set(state, "ns", ns / threads);
-  set(state, "left", std::max(0.0, resident() - before) / threads);
-  if (failed) state.SkipWithError("no memory");
 }
 
 }  // namespace bench

@@ -4,7 +4,7 @@
 // says how long a turn took. It exits 1 where a call failed or a byte was wrong, 77 without a
 // GPU.
 //
-//   coverage_loops plain|results|pitched|pool|pool_small|handles|segments [TURNS]
+//   coverage_loops plain|pitched|pool|pool_small|handles|segments [TURNS]
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -58,28 +58,6 @@ void plain(int turns) {
     if (i % 16 == 0) check_byte(block, i & 255, nullptr);
     MUST(cudaFree(block));
   }
-}
-
-// Every fourth result goes to pinned memory, and its buffer is freed before the copy is over.
-void results(int turns) {
-  cudaStream_t stream = nullptr;
-  void* host = nullptr;
-  MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  MUST(cudaMallocHost(&host, 4 * kMiB));
-  for (int i = 0; i < turns; ++i) {
-    void* block = nullptr;
-    MUST(cudaMalloc(&block, 4 * kMiB));
-    MUST(cudaMemsetAsync(block, i & 255, 4 * kMiB, stream));
-    if (i % 4 == 0)
-      MUST(cudaMemcpyAsync(host, block, 4 * kMiB, cudaMemcpyDeviceToHost, stream));
-    MUST(cudaFree(block));
-    // cudaFree has waited for the copy, as without custash.
-    if (i % 64 == 0 && static_cast<unsigned char*>(host)[4095] != (i & 255)) {
-      std::printf("FAIL the copy was not over\n");
-      std::exit(1);
-    }
-  }
-  MUST(cudaFreeHost(host));
 }
 
 // As OpenCV's GpuMat: an image is uploaded, results of other sizes and types are made and
@@ -246,7 +224,6 @@ struct Loop {
 
 constexpr Loop kLoops[] = {
     {"plain", plain},
-    {"results", results},
     {"pitched", pitched},
     {"pool", [](int turns) { from_pool(turns, ~0ULL); }},
     {"pool_small", [](int turns) { from_pool(turns, 0); }},
@@ -272,7 +249,6 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::fprintf(
-      stderr,
-      "usage: coverage_loops plain|results|pitched|pool|pool_small|handles|segments [TURNS]\n");
+      stderr, "usage: coverage_loops plain|pitched|pool|pool_small|handles|segments [TURNS]\n");
   return 2;
 }

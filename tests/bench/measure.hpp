@@ -75,15 +75,11 @@ void threads_shared(benchmark::State& state, const Peer& peer);
 void threads_size(benchmark::State& state, const Peer& peer);
 void handover(benchmark::State& state, const Peer& peer);
 
-// Cases of long runs (cases_tails.cpp), and of many free blocks (cases_holes.cpp).
+// Tails (cases_tails.cpp), and many free blocks (cases_holes.cpp).
 void tails(benchmark::State& state, const Peer& peer);
-void windows(benchmark::State& state, const Peer& peer, const Trace& trace);
-void endings(benchmark::State& state, const Peer& peer);
 void holes(benchmark::State& state, const Peer& peer);
 
-// Recorded programs (cases_traces.cpp). play(): a trace's device events, as fast as they go, in
-// nanoseconds; negative when there was no memory.
+// Recorded programs (cases_traces.cpp).
 void register_traces(const Peer& peer);
-double play(const Peer& peer, const Trace& trace);
 
 }  // namespace bench

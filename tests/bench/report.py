@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Table and plots of the rows that runs.py measured. Pure: rows in, text out."""
+"""The table of the rows that runs.py measured, and what other figures are drawn with. Pure: rows in, text out."""
 import json
 import math
 import pathlib
@@ -18,14 +18,10 @@ CASES = {  # what a case measures, and what its lines differ in
     "threads_size": ("By size and threads, each on a stream of its own", "bytes, threads"),
     "tails": ("One of six sizes beside work on the device: the share of pairs that takes at most so long", "threads"),
     "holes": ("One of 500 sizes beside so many free blocks", "free blocks"),
-    "windows": ("A recorded program over and over: the median window, and the slowest", "program"),
-    "endings": ("A thread that starts, allocates six sizes, frees them and ends; bytes that it leaves", ""),
     "pinned": ("Pinned memory, by size", "bytes"),
 }
 RUNTIMES = {"shared": "shared runtime", "static": "static runtime", "double": "the runtime's double", "none": "no runtime"}
 HOW = {"bare": "without custash", "custash": "with custash"}
-PLOTS = (("size", "bytes"), ("threads_own", "threads"))
-WIDTH, HEIGHT, LEFT, TOP, RIGHT = 900, 340, 70, 40, 260
 
 
 def column(row):
@@ -68,48 +64,6 @@ def table(rows):
 
 def text(x, y, what, anchor="start"):
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{what}</text>\n'
-
-
-def one_plot(rows, title, unit, down):
-    """Both axes logarithmic."""
-    curves = {}
-    for row in rows:
-        curves.setdefault(column(row), []).append((number(row["where"]), row["ns"]))
-    xs = sorted({x for points in curves.values() for x, _ in points})
-    low = math.floor(math.log10(min(r["ns"] for r in rows)))
-    high = max(low + 1, math.ceil(math.log10(max(r["ns"] for r in rows))))
-    span = math.log2(xs[-1] / xs[0]) or 1
-
-    def at(x, ns):
-        return (LEFT + (WIDTH - LEFT - RIGHT) * math.log2(x / xs[0]) / span,
-                down + TOP + (HEIGHT - 2 * TOP) * (1 - (math.log10(ns) - low) / (high - low)))
-
-    out = text(LEFT, down + 22, f"{title}: ns a pair by {unit}")
-    for power in range(low, high + 1):
-        y = at(xs[0], 10 ** power)[1]
-        out += f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>\n'
-        out += text(LEFT - 8, y + 4, f"{10 ** power:,}", "end")
-    for x in xs:
-        name = f"{x >> 20} Mi" if x >= 1 << 20 else f"{x >> 10} Ki" if x >= 1 << 10 else str(x)
-        out += text(at(x, 1)[0], down + HEIGHT - TOP + 18, name, "middle")
-    for i, (name, points) in enumerate(curves.items()):
-        colour = COLOURS[i % len(COLOURS)]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(*point) for point in sorted(points)))
-        out += f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>\n'
-        y = down + TOP + 20 * i
-        out += f'<path d="M{WIDTH - RIGHT + 20} {y}h24" stroke="{colour}" stroke-width="2"/>\n'
-        out += text(WIDTH - RIGHT + 50, y + 4, name)
-    return out
-
-
-def plot(rows):
-    body, down = "", 0
-    for case, unit in PLOTS:
-        mine = [r for r in rows if r["case"] == case and r["runtime"] == "shared"]
-        if mine:
-            body += one_plot(mine, case, unit, down)
-            down += HEIGHT
-    return document(WIDTH, max(down, 1), body)
 
 
 def document(width, height, body):

@@ -24,8 +24,8 @@ import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CASES = ("size", "processes", "threads_own", "threads_shared", "handover", "live", "lanes", "recorded", "cold", "pinned",
-         "threads_size", "tails", "holes", "windows", "endings", "overlap")
-COUNTERS = ("ns", "p50", "p99", "p99.99", "p99.999", "slowest", "left")  # what a case counts
+         "threads_size", "tails", "holes", "overlap")
+COUNTERS = ("ns", "p50", "p99", "p99.99", "p99.999")  # what a case counts
 SIMULATED = "the simulated driver: host cost only"
 KEYS = {"over": None, "rows": None, "overlap": None, "failed": None}  # of what --json writes
 BOTH_RUNTIMES = ("size", "threads_own", "threads_size")  # the others: shared only
@@ -181,9 +181,7 @@ def main():
     parser.add_argument("--only", action="append", choices=CASES, help="only this case; may be repeated")
     parser.add_argument("--json", help="write every figure to this file")
     parser.add_argument("--from", dest="source", metavar="JSON", help="measure nothing; take the figures that --json wrote")
-    parser.add_argument("--table", help="write the table to this file (Markdown)")
-    parser.add_argument("--plot", help="write the plots to this file (SVG)")
-    parser.add_argument("--docs", action="store_true", help="write both into docs/measurements.md")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/measurements.md")
     add_options(parser)
     args = parser.parse_args()
 
@@ -215,10 +213,6 @@ def write(args, found):
     if found["overlap"]:
         table += overlap.table(found["overlap"])
     print(table, end="")
-    if args.table:
-        pathlib.Path(args.table).write_text(table)
-    if args.plot:
-        pathlib.Path(args.plot).write_text(report.plot(found["rows"]))
     if args.docs:
         document(found)
 

@@ -28,7 +28,6 @@ MOST = 1.02  # times the memory without custash, of programs that map for themse
 # Name: what runs (a loop of coverage_loops, or a function of this file and the module that it needs), its environment, custash's options.
 PROGRAMS = {
     "plain": (("plain",), {}, ""),
-    "results": (("results",), {}, ""),
     "opencv_like": (("pitched",), {}, ""),
     "rmm_like": (("pool",), {}, ""),
     "cccl_like": (("pool_small",), {}, ""),

@@ -193,9 +193,7 @@ def arguments(words=None):
     parser.add_argument("--json", type=pathlib.Path, help="write every figure to this file")
     parser.add_argument("--from", dest="source", type=pathlib.Path, nargs="+", metavar="JSON",
                         help="measure nothing; take the figures that --json wrote")
-    parser.add_argument("--table", type=pathlib.Path, help="write the table to this file (Markdown)")
-    parser.add_argument("--plot", type=pathlib.Path, help="write the picture to this file (SVG)")
-    parser.add_argument("--docs", action="store_true", help="write both into docs/programs.md")
+    parser.add_argument("--docs", action="store_true", help="write the table and the picture into docs/programs.md")
     args = parser.parse_args(words)
     args.folder, args.build = args.folder.resolve(), args.build.resolve()
     return parser, args
@@ -211,10 +209,6 @@ def chosen(parser, args):
 
 def write(args, rows, where):
     print(table.table(rows), end="")
-    if args.table:
-        args.table.write_text(table.table(rows))
-    if args.plot:
-        args.plot.write_text(table.picture(rows))
     if args.docs:
         document(rows, where)
     if not table.measured(rows) and all(row["why_not"].startswith("left out") for row in rows):
