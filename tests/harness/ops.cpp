@@ -59,13 +59,13 @@ void require_no_partial_overlap(const Tensor& written, const Tensor& read) {
           "the written tensor overlaps with an operand in part: clone the operand");
 }
 
-}  // namespace
-
-Tensor map(Unary op, const Tensor& a) {
+Tensor rank_sort(const Tensor& a) {
   Tensor out = empty_like(a);
-  dispatch(Map{out.data(), a.dtype(), a.data(), a.dtype(), count(a), op}, out, {a});
+  dispatch(RankSort{out.data(), a.data(), a.dtype(), count(a)}, out, {a});
   return out;
 }
+
+}  // namespace
 
 Tensor zip(Binary op, const Tensor& a, const Tensor& b) {
   require_same_device(a, b);
@@ -92,7 +92,9 @@ const Tensor& zip_(Binary op, const Tensor& a, double b) {
 }
 
 Tensor relu(const Tensor& a) {
-  return map(Unary::Relu, a);
+  Tensor out = empty_like(a);
+  dispatch(Map{out.data(), a.dtype(), a.data(), a.dtype(), count(a), Unary::Relu}, out, {a});
+  return out;
 }
 
 Tensor sum(const Tensor& a) {
@@ -142,12 +144,6 @@ Tensor matmul(const Tensor& a, const Tensor& b, Transpose of_a, Transpose of_b) 
     blas::multiply(work, current_of(a));
   else
     dispatch(work, out, {a, b});
-  return out;
-}
-
-Tensor rank_sort(const Tensor& a) {
-  Tensor out = empty_like(a);
-  dispatch(RankSort{out.data(), a.data(), a.dtype(), count(a)}, out, {a});
   return out;
 }
 

@@ -8,7 +8,6 @@
 
 namespace custash::harness {
 
-Tensor map(Unary op, const Tensor& a);
 // b: of a's shape, a row of it, or one element.
 Tensor zip(Binary op, const Tensor& a, const Tensor& b);
 Tensor zip(Binary op, const Tensor& a, double b);
@@ -16,10 +15,6 @@ const Tensor& zip_(Binary op, const Tensor& a, const Tensor& b);  // into a
 const Tensor& zip_(Binary op, const Tensor& a, double b);
 
 Tensor relu(const Tensor& a);
-
-inline Tensor operator-(const Tensor& a) {
-  return map(Unary::Neg, a);
-}
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) {
   return zip(Binary::Add, a, b);
@@ -65,8 +60,9 @@ Tensor matmul(const Tensor& a,
               Transpose of_a = Transpose::No,
               Transpose of_b = Transpose::No);
 
-Tensor sort(const Tensor& a);  // ascending; on a GPU by CUB, for the types that it is built for
-Tensor rank_sort(const Tensor& a);  // the same by a kernel of the harness
+// Ascending; on a GPU by CUB, for the types that it is built for, else by a kernel of the
+// harness.
+Tensor sort(const Tensor& a);
 
 // Keeps the current stream of the current device busy; writes to an address that is nobody's.
 void spin(std::uint64_t nanoseconds);

@@ -57,7 +57,7 @@ class Generator {
     c.a = below(kSlots);
     c.b = below(kSlots);
     c.op = static_cast<Binary>(below(6));
-    c.type = static_cast<DType>(below(7));
+    c.type = static_cast<DType>(below(4));
     c.n = sizes_[random_() % sizes_.size()];
     c.seed = random_();
     c.value = kScalars[static_cast<std::size_t>(below(6))];

@@ -19,18 +19,12 @@ const char* name_of(DType type) {
   switch (type) {
     case DType::Float32:
       return "float32";
-    case DType::Float16:
-      return "float16";
-    case DType::BFloat16:
-      return "bfloat16";
     case DType::Int64:
       return "int64";
     case DType::Int32:
       return "int32";
     case DType::UInt8:
       return "uint8";
-    case DType::Bool:
-      return "bool";
   }
   return "?";
 }
