@@ -16,6 +16,11 @@ CASE(pinned_driver_codes) {
   answers::say_driver_codes();
 }
 
+CASE(pinned_flags) {
+  SAY(cudaFree(nullptr));
+  answers::say_flags();
+}
+
 CASE(pinned_registration) {
   answers::say_registration();
 }

@@ -23,20 +23,17 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--limit", type=int, default=3 << 10)
-    parser.add_argument("--driver", default="")
     parser.add_argument("--json", default="")
     args = parser.parse_args()
     limit = args.limit * limits.MIB
     program.PATHS.library = os.path.abspath(f"{args.build}/interpose/libcustash.so")
     program.PATHS.programs = os.path.abspath(f"{args.build}/tests/process")
-    program.PATHS.driver = args.driver
     found = {}
     for name, klass, binary, kind, order, threads, options in limits.rows():
         if binary != "limits" or kind in ("external", "host_handle"):
             continue
         conf = limits.conf_of(f"limit_all:{limit}", "decay:1", options)
-        more = {"CUSTASH_SIM": f"devices=1,{limits.machine()}"} if args.driver else {}
-        done = program.run(binary, kind, order, str(threads), str(32 * limits.MIB), timeout=120, CUSTASH_CONF=conf, **more)
+        done = program.run(binary, kind, order, str(threads), str(32 * limits.MIB), timeout=120, CUSTASH_CONF=conf)
         if done.returncode in NO_DEVICE:
             return SKIPPED
         words = list(map(int, done.stdout.split())) if done.returncode == 0 else []
