@@ -10,7 +10,6 @@ method. Nothing else may use the device.
 import argparse
 import json
 import lzma
-import os
 import pathlib
 import statistics
 import subprocess

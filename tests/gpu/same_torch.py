@@ -118,17 +118,6 @@ def torch_graphed_callables():
         print("loss", repr(loss.item()))
 
 
-@test("torch")
-def torch_pinned_loader():
-    import torch
-    torch.manual_seed(1)
-    data = torch.utils.data.TensorDataset(torch.randn(2000, 333), torch.arange(2000))
-    total = torch.zeros(333, device="cuda", dtype=torch.float64)
-    for x, y in torch.utils.data.DataLoader(data, batch_size=97, num_workers=2, pin_memory=True):
-        total += (x.cuda(non_blocking=True) * y.cuda(non_blocking=True)[:, None]).sum(0)
-    print("sum", torch_digest(total))
-
-
 def give(queue, done):
     import torch
     for i in range(4):
