@@ -43,9 +43,6 @@ class Compare(InFolder):
         self.assertEqual((out, err.count("\n")), ("", 1), err)
         self.assertIn(why, err)
 
-    def row(self, result, name):
-        return next(row for row in result["results"] if row["name"] == name)
-
     # What is measured.
 
     def test_table_and_counters(self):
@@ -146,11 +143,7 @@ class Compare(InFolder):
                       "(p = 0.031; 2.00 to 2.00 times with 95 % certainty).", out)
         out, _ = self.compare("number 20 10", *metric, "--metric-higher", "--ignore", "^time:", runs=6)
         self.assertIn("metric: a loss: worse by a factor of 2.00 with custash. The difference is larger than the noise", out)
-        out, _ = self.compare("number 20", *metric, runs=6)
-        self.assertIn("metric: no gain. It is the same in all runs.\n", out)
-        out, _ = self.compare("number 20 10", *metric, "--ignore", "^time:", runs=3)
-        self.assertIn("metric: 2.00 x in 3 rounds. Too few rounds to distinguish it from noise: it takes 6 or more.", out)
-        row = self.row(self.json("number 20 10", *metric, "--ignore", "^time:", runs=6), "metric")
+        row = next(row for row in self.json("number 20 10", *metric, "--ignore", "^time:", runs=6)["results"] if row["name"] == "metric")
         self.assertEqual((row["with_custash"], row["without"]["median"], row["with"]["median"]), ("lower", 20, 10))
 
     def test_a_metric_that_is_not_there(self):
@@ -158,12 +151,6 @@ class Compare(InFolder):
         self.assertIn("custash: round 1 of 4, without custash: --metric: no line of the output matches speed: (.*)\n", err)
         _, err = self.compare("number many", "--metric", "time: (.*) ms", code=1)
         self.assertIn("--metric: 'many' is not a number\n", err)
-
-    def test_no_gain_is_said_with_its_reason(self):
-        out, _ = self.compare(["true"], runs=TOO_FEW)
-        self.assertIn("No process reported the use of CUDA under custash.", out)
-        out, _ = self.compare("number 1", "--metric", "time: (.*) ms", runs=TOO_FEW)
-        self.assertIn("The program asked for no memory that custash serves.", out)
 
     # Memory, as NVML tells it.
 
@@ -389,9 +376,6 @@ class Compare(InFolder):
     def test_refusals(self):
         self.refused("no program given (custash compare [OPTIONS] -- PROGRAM", [])
         self.refused("nothing-here: not found on PATH", ["nothing-here"], code=127)
-        self.refused("./nothing: No such file or directory", ["./nothing"], code=127)
-        self.refused("/etc/passwd: Permission denied", ["/etc/passwd"], code=126)
-        self.refused("/tmp: Is a directory", ["/tmp"], code=126)
         self.refused("--conf: unknown option 'x'", "churn 1", "--conf", "x:1")
         done = shared.custash("compare", "--lib", "/nowhere.so", "--", "true")
         self.assertEqual((done.returncode, done.stdout), (125, ""))

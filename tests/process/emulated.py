@@ -38,7 +38,7 @@ TABLE = {
     "ranks": {"test_one_report_a_rank": HOST},
     "service": {"test_a_socket_of_the_program_under_its_number_gets_all_its_connections": HOST},
     "serve": {"test_64_processes_in_time": TIME, "test_all_processes_with_their_labels": PROC},
-    "top": {"test_by_a_fault": TELLS, "test_four_ranks_are_one_table_at_every_width": PROC,
+    "top": {"test_by_a_fault": TELLS, "test_four_ranks_are_one_table": PROC,
             "test_script_and_rank_in_place_of_python": HOST, "test_trim_asks_and_says_what_it_did": PROC},
     "beside": {"test_secure_execution_leaves_custash_out": SECURE},
     "checkers": {"test_a_loaded_collector_is_found": COMPILER},
