@@ -4,6 +4,8 @@
  * order; those that were told to be forgotten come again. Runs on the simulator and, unchanged,
  * on a GPU. */
 #define _GNU_SOURCE
+#define __CUDA_API_VERSION_INTERNAL /* the exported names, not what newer ones stand for */
+#include <cuda.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,132 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef unsigned long long address;
+typedef CUdeviceptr address;
 
-struct ipc_handle {
-  unsigned char bytes[64];
-};
+static void* driver;
 
-/* CUmemAllocationProp: pinned memory of a device. */
-struct property {
-  int type, handle_types, location, device;
-  void* metadata;
-  unsigned char flags[8];
-};
-
-/* CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_HANDLE_DESC. */
-struct array2 {
-  size_t width, height;
-  int format;
-  unsigned channels;
-};
-
-struct array3 {
-  size_t width, height, depth;
-  int format;
-  unsigned channels, flags;
-};
-
-struct external {
-  int type;
-  void* handle[2]; /* a descriptor: an int, at the first one's address */
-  address size;
-  unsigned flags, reserved[16];
-};
-
-/* One side of CUDA_MEMCPY2D and of CUDA_MEMCPY3D, and both. */
-struct side2 {
-  size_t x, y;
-  int type;
-  void* host;
-  address device;
-  void* array;
-  size_t pitch;
-};
-
-struct side3 {
-  size_t x, y, z, level;
-  int type;
-  void* host;
-  address device;
-  void *array, *context;
-  size_t pitch, height;
-};
-
-struct copy2 {
-  struct side2 from, to;
-  size_t width, height;
-};
-
-struct copy3 {
-  struct side3 from, to;
-  size_t width, height, depth;
-};
-
-#define CALLS(X)                                                           \
-  X(cuInit, (unsigned))                                                    \
-  X(cuDevicePrimaryCtxRetain, (void**, int))                               \
-  X(cuDevicePrimaryCtxReset_v2, (int))                                     \
-  X(cuDevicePrimaryCtxGetState, (int, unsigned*, int*))                    \
-  X(cuCtxSetCurrent, (void*))                                              \
-  X(cuCtxCreate_v2, (void**, unsigned, int))                               \
-  X(cuCtxDestroy_v2, (void*))                                              \
-  X(cuCtxGetCurrent, (void**))                                             \
-  X(cuCtxSynchronize, (void))                                              \
-  X(cuCtxSynchronize_v2, (void*))                                          \
-  X(cuMemAlloc_v2, (address*, size_t))                                     \
-  X(cuMemAllocAsync, (address*, size_t, void*))                            \
-  X(cuMemFreeAsync, (address, void*))                                      \
-  X(cuDeviceGetDefaultMemPool, (void**, int))                              \
-  X(cuMemPoolGetAttribute, (void*, int, void*))                            \
-  X(cuStreamCreate, (void**, unsigned))                                    \
-  X(cuMemAllocManaged, (address*, size_t, unsigned))                       \
-  X(cuMemAllocHost_v2, (void**, size_t))                                   \
-  X(cuMemFreeHost, (void*))                                                \
-  X(cuMemFree_v2, (address))                                               \
-  X(cuMemGetInfo_v2, (size_t*, size_t*))                                   \
-  X(cuMemCreate, (address*, size_t, const struct property*, address))      \
-  X(cuMemRelease, (address))                                               \
-  X(cuMemAddressReserve, (address*, size_t, size_t, address, address))     \
-  X(cuMemMap, (address, size_t, size_t, address, address))                 \
-  X(cuMemSetAccess, (address, size_t, const int*, size_t))                 \
-  X(cuMemUnmap, (address, size_t))                                         \
-  X(cuMemRetainAllocationHandle, (address*, void*))                        \
-  X(cuMemExportToShareableHandle, (void*, address, int, address))          \
-  X(cuMemImportFromShareableHandle, (address*, void*, int))                \
-  X(cuStreamBeginCapture_v2, (void*, int))                                 \
-  X(cuStreamEndCapture, (void*, void**))                                   \
-  X(cuGraphInstantiateWithFlags, (void**, void*, address))                 \
-  X(cuGraphLaunch, (void*, void*))                                         \
-  X(cuGraphExecDestroy, (void*))                                           \
-  X(cuGraphDestroy, (void*))                                               \
-  X(cuMemGetAllocationPropertiesFromHandle, (struct property*, address))   \
-  X(cuMemAllocPitch_v2, (address*, size_t*, size_t, size_t, unsigned))     \
-  X(cuArrayCreate_v2, (void**, const struct array2*))                      \
-  X(cuArray3DCreate_v2, (void**, const struct array3*))                    \
-  X(cuArrayDestroy, (void*))                                               \
-  X(cuMipmappedArrayCreate, (void**, const struct array3*, unsigned))      \
-  X(cuMipmappedArrayDestroy, (void*))                                      \
-  X(cuImportExternalMemory, (void**, const struct external*))              \
-  X(cuDestroyExternalMemory, (void*))                                      \
-  X(cuMemGetAddressRange_v2, (address*, size_t*, address))                 \
-  X(cuMemGetHandleForAddressRange, (void*, address, size_t, int, address)) \
-  X(cuPointerGetAttribute, (void*, int, address))                          \
-  X(cuPointerSetAttribute, (const void*, int, address))                    \
-  X(cuTexObjectCreate, (address*, const void*, const void*, const void*))  \
-  X(cuMemGetAccess, (address*, const int*, address))                       \
-  X(cuMemsetD8_v2, (address, unsigned char, size_t))                       \
-  X(cuLaunchHostFunc, (void*, void (*)(void*), void*))                     \
-  X(cuMemcpyDtoH_v2, (void*, address, size_t))                             \
-  X(cuMemcpyHtoD_v2, (address, const void*, size_t))                       \
-  X(cuMemcpy2D_v2, (const struct copy2*))                                  \
-  X(cuMemcpy3D_v2, (const struct copy3*))                                  \
-  X(cuIpcGetMemHandle, (struct ipc_handle*, address))                      \
-  X(cuIpcOpenMemHandle_v2, (address*, struct ipc_handle, unsigned))        \
-  X(cuIpcCloseMemHandle, (address))
-
-#define POINTER(name, params) static int(*name) params;
-CALLS(POINTER)
+#define CALL(name, ...) ((__typeof__(&name))dlsym(driver, #name))(__VA_ARGS__)
 
 enum { MOST = 1 << 20 };
 
@@ -150,16 +31,8 @@ static size_t sizes[MOST];
 static int count;
 static int forgotten[64]; /* numbers to give again */
 static int forgotten_count;
-static void* contexts[MOST];
+static CUcontext contexts[MOST];
 static int context_count;
-
-static int find_driver(void) {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
-  if (driver == NULL) return 0;
-#define FIND(name, params) name = (int(*) params)dlsym(driver, #name);
-  CALLS(FIND)
-  return cuInit != NULL;
-}
 
 static void add(int code, address at, size_t size) {
   if (code != 0 || count == MOST) {
@@ -173,28 +46,28 @@ static void add(int code, address at, size_t size) {
 }
 
 static void export_it(address at) {
-  struct ipc_handle handle;
+  CUipcMemHandle handle;
   memset(&handle, 0, sizeof handle);
-  const int code = cuIpcGetMemHandle(&handle, at);
+  const int code = CALL(cuIpcGetMemHandle, &handle, at);
   printf("%d", code);
   if (code == 0) {
     printf(" ");
     for (size_t i = 0; i < sizeof handle; ++i)
-      printf("%02x", handle.bytes[i]);
+      printf("%02x", (unsigned char)handle.reserved[i]);
   }
   printf("\n");
 }
 
 static void open_it(const char* text, size_t size, unsigned flags) {
-  struct ipc_handle handle;
+  CUipcMemHandle handle;
   memset(&handle, 0, sizeof handle);
   for (size_t i = 0; i < sizeof handle && text[2 * i] != 0; ++i) {
     unsigned byte = 0;
     sscanf(text + 2 * i, "%2x", &byte);
-    handle.bytes[i] = (unsigned char)byte;
+    handle.reserved[i] = (char)byte;
   }
   address at = 0;
-  const int code = cuIpcOpenMemHandle_v2(&at, handle, flags);
+  const int code = CALL(cuIpcOpenMemHandle_v2, &at, handle, flags);
   add(code, at, size);
 }
 
@@ -206,7 +79,7 @@ static void sleep_it(void* seconds) {
 /* How many bytes are not as they should be. */
 static void check(address at, size_t size, int value) {
   unsigned char* host = malloc(size);
-  const int code = cuMemcpyDtoH_v2(host, at, size);
+  const int code = CALL(cuMemcpyDtoH_v2, host, at, size);
   size_t wrong = 0;
   for (size_t i = 0; code == 0 && i < size; ++i)
     wrong += host[i] != (unsigned char)value;
@@ -223,13 +96,13 @@ static void mix(address at, size_t size, int number) {
   uint64_t* host = malloc(size);
   for (size_t i = 0; i < size / 8; ++i)
     host[i] = word_of(i, number);
-  printf("%d\n", cuMemcpyHtoD_v2(at, host, size / 8 * 8));
+  printf("%d\n", CALL(cuMemcpyHtoD_v2, at, host, size / 8 * 8));
   free(host);
 }
 
 static void check_mixed(address at, size_t size, int number) {
   uint64_t* host = malloc(size);
-  const int code = cuMemcpyDtoH_v2(host, at, size);
+  const int code = CALL(cuMemcpyDtoH_v2, host, at, size);
   size_t wrong = 0;
   for (size_t i = 0; code == 0 && i < size / 8; ++i)
     wrong += host[i] != word_of(i, number);
@@ -294,101 +167,120 @@ static int copy_rows(const char* rest) {
   sscanf(rest, "%u %lld %zu %zu %zu %zu", &n, &offset, &pitch, &width, &height, &depth);
   if (depth == 0) {
     const size_t x = pitch > width ? 1 : 0;
-    const struct copy2 copy = {{0, 0, 1, host, 0, NULL, width},
-                               {x, 2, 2, NULL, memory[n] + offset - 2 * pitch - x, NULL, pitch},
-                               width,
-                               height};
-    return cuMemcpy2D_v2(&copy);
+    const CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                                .srcHost = host,
+                                .srcPitch = width,
+                                .dstXInBytes = x,
+                                .dstY = 2,
+                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .dstDevice = memory[n] + offset - 2 * pitch - x,
+                                .dstPitch = pitch,
+                                .WidthInBytes = width,
+                                .Height = height};
+    return CALL(cuMemcpy2D_v2, &copy);
   }
   const size_t before = 2 * (height + 2) * pitch + 2 * pitch;
-  const struct copy3 copy = {
-      {0, 0, 0, 0, 1, host, 0, NULL, NULL, width, height},
-      {0, 2, 2, 0, 2, NULL, memory[n] + offset - before, NULL, NULL, pitch, height + 2},
-      width,
-      height,
-      depth};
-  return cuMemcpy3D_v2(&copy);
+  const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                              .srcHost = host,
+                              .srcPitch = width,
+                              .srcHeight = height,
+                              .dstY = 2,
+                              .dstZ = 2,
+                              .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .dstDevice = memory[n] + offset - before,
+                              .dstPitch = pitch,
+                              .dstHeight = height + 2,
+                              .WidthInBytes = width,
+                              .Height = height,
+                              .Depth = depth};
+  return CALL(cuMemcpy3D_v2, &copy);
 }
 
 /* So many blocks that had SYNC_MEMOPS, in pairs of which one lives a little longer. */
 static int sync_memops(unsigned long long blocks) {
-  enum { SYNC_MEMOPS = 6 };
-
   const unsigned on = 1;
   address before = 0;
   int code = 0;
   for (unsigned long long i = 0; i < blocks && code == 0; ++i) {
     address at = 0;
-    code = cuMemAlloc_v2(&at, 4096);
-    if (code == 0) code = cuPointerSetAttribute(&on, SYNC_MEMOPS, at);
-    if (code == 0 && before != 0) code = cuMemFree_v2(before);
+    code = CALL(cuMemAlloc_v2, &at, 4096);
+    if (code == 0)
+      code = CALL(cuPointerSetAttribute, &on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at);
+    if (code == 0 && before != 0) code = CALL(cuMemFree_v2, before);
     before = at;
   }
-  return code != 0 ? code : cuMemFree_v2(before);
+  return code != 0 ? code : (int)CALL(cuMemFree_v2, before);
+}
+
+static CUmemLocation of_device(int number) {
+  return (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = number};
 }
 
 /* So many allocations of so many bytes, mapped one after the other. */
 static void map_pieces(size_t bytes, int pieces) {
-  const struct property what = {1, 1, 1, 0, NULL, {0, 1}}; /* with descriptors, for cards */
-  const int access[3] = {1, 0, 3};
+  const CUmemAllocationProp what = {
+      .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+      .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+      .location = of_device(0),
+      .allocFlags.gpuDirectRDMACapable = 1};
+  const CUmemAccessDesc access = {of_device(0), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   address at = 0;
-  int code = cuMemAddressReserve(&at, bytes * (size_t)pieces, 0, 0, 0);
+  int code = CALL(cuMemAddressReserve, &at, bytes * (size_t)pieces, 0, 0, 0);
   for (int i = 0; code == 0 && i < pieces; ++i) {
     address handle = 0;
-    code = cuMemCreate(&handle, bytes, &what, 0);
-    if (code == 0) code = cuMemMap(at + bytes * (size_t)i, bytes, 0, handle, 0);
-    if (code == 0) code = cuMemRelease(handle);
+    code = CALL(cuMemCreate, &handle, bytes, &what, 0);
+    if (code == 0) code = CALL(cuMemMap, at + bytes * (size_t)i, bytes, 0, handle, 0);
+    if (code == 0) code = CALL(cuMemRelease, handle);
   }
-  if (code == 0) code = cuMemSetAccess(at, bytes * (size_t)pieces, access, 1);
+  if (code == 0) code = CALL(cuMemSetAccess, at, bytes * (size_t)pieces, &access, 1);
   add(code, at, bytes * (size_t)pieces);
 }
 
 /* The whole of a handle, at an address of its own. */
 static void map_it(address handle, size_t bytes) {
-  const int access[3] = {1, 0, 3};
+  const CUmemAccessDesc access = {of_device(0), CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   address at = 0;
-  int code = cuMemAddressReserve(&at, bytes, 0, 0, 0);
-  if (code == 0) code = cuMemMap(at, bytes, 0, handle, 0);
-  if (code == 0) code = cuMemSetAccess(at, bytes, access, 1);
+  int code = CALL(cuMemAddressReserve, &at, bytes, 0, 0, 0);
+  if (code == 0) code = CALL(cuMemMap, at, bytes, 0, handle, 0);
+  if (code == 0) code = CALL(cuMemSetAccess, at, bytes, &access, 1);
   add(code, at, bytes);
 }
 
 /* An array by its sides and channels: in the first form of any format, in the second of floats
  * with a depth or layers, in the third with levels. */
 static void make_array(const char* word, const char* rest) {
-  enum { FLOATS = 0x20 };
-
   void* made = NULL;
   size_t width = 0, height = 0, depth = 0;
-  unsigned channels = 1, format = FLOATS, flags = 0, levels = 0;
+  unsigned channels = 1, format = CU_AD_FORMAT_FLOAT, flags = 0, levels = 0;
   int code = 0;
   if (!strcmp(word, "array")) {
     sscanf(rest, "%zu %zu %u %x", &width, &height, &channels, &format);
-    const struct array2 what = {width, height, (int)format, channels};
-    code = cuArrayCreate_v2(&made, &what);
+    const CUDA_ARRAY_DESCRIPTOR what = {width, height, (CUarray_format)format, channels};
+    code = CALL(cuArrayCreate_v2, (CUarray*)&made, &what);
   } else {
     sscanf(rest, "%zu %zu %zu %u %u", &width, &height, &depth, &flags, &levels);
-    const struct array3 what = {width, height, depth, FLOATS, channels, flags};
-    code = !strcmp(word, "levels") ? cuMipmappedArrayCreate(&made, &what, levels)
-                                   : cuArray3DCreate_v2(&made, &what);
+    const CUDA_ARRAY3D_DESCRIPTOR what = {
+        width, height, depth, CU_AD_FORMAT_FLOAT, channels, flags};
+    code = !strcmp(word, "levels")
+               ? CALL(cuMipmappedArrayCreate, (CUmipmappedArray*)&made, &what, levels)
+               : CALL(cuArray3DCreate_v2, (CUarray*)&made, &what);
   }
   add(code, (address)made, 0);
 }
 
 /* A file stands for memory of another interface: only the simulator takes it. */
 static void import_it(size_t size) {
-  enum { DESCRIPTOR = 1 };
-  struct external what = {DESCRIPTOR, {NULL, NULL}, size, 0, {0}};
   const int fd = memfd_create("external", MFD_CLOEXEC);
-  void* made = NULL;
+  const CUDA_EXTERNAL_MEMORY_HANDLE_DESC what = {
+      .type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD, .handle.fd = fd, .size = size};
+  CUexternalMemory made = NULL;
   if (ftruncate(fd, (off_t)size) != 0) exit(3);
-  memcpy(what.handle, &fd, sizeof fd);
-  const int code = cuImportExternalMemory(&made, &what);
+  const int code = CALL(cuImportExternalMemory, &made, &what);
   if (code != 0) close(fd);
   add(code, (address)made, 0);
 }
 
-static void* capturing; /* the stream that captures */
+static CUstream capturing; /* the stream that captures */
 
 static int obey(char* line) {
   char word[32] = "";
@@ -400,119 +292,123 @@ static int obey(char* line) {
   const unsigned n = (unsigned)a;
   if (!strcmp(word, "alloc")) {
     address at = 0;
-    const int code = cuMemAlloc_v2(&at, (size_t)a);
+    const int code = CALL(cuMemAlloc_v2, &at, (size_t)a);
     add(code, at, (size_t)a);
   } else if (!strcmp(word, "alloc_async")) {
     address at = 0;
-    const int code = cuMemAllocAsync(&at, (size_t)a, NULL);
+    const int code = CALL(cuMemAllocAsync, &at, (size_t)a, NULL);
     add(code, at, (size_t)a);
   } else if (!strcmp(word, "alloc_without_context")) { /* on a stream that was made with one */
     address at = 0;
-    void *stream = NULL, *current = NULL;
-    cuStreamCreate(&stream, 1);
-    cuCtxGetCurrent(&current);
-    cuCtxSetCurrent(NULL);
-    const int code = cuMemAllocAsync(&at, (size_t)a, stream);
-    cuCtxSetCurrent(current);
+    CUstream stream = NULL;
+    CUcontext current = NULL;
+    CALL(cuStreamCreate, &stream, 1);
+    CALL(cuCtxGetCurrent, &current);
+    CALL(cuCtxSetCurrent, NULL);
+    const int code = CALL(cuMemAllocAsync, &at, (size_t)a, stream);
+    CALL(cuCtxSetCurrent, current);
     add(code, at, (size_t)a);
   } else if (!strcmp(word, "pin")) {
     void* at = NULL;
-    const int code = cuMemAllocHost_v2(&at, (size_t)a);
+    const int code = CALL(cuMemAllocHost_v2, &at, (size_t)a);
     add(code, (address)at, (size_t)a);
   } else if (!strcmp(word, "write")) { /* all of it, by the host */
     memset((void*)memory[n], 7, sizes[n]);
     printf("0\n");
   } else if (!strcmp(word, "unpin")) {
-    printf("%d\n", cuMemFreeHost((void*)memory[n]));
+    printf("%d\n", CALL(cuMemFreeHost, (void*)memory[n]));
   } else if (!strcmp(word,
                      "poke")) { /* the host's own write, so many bytes from the beginning */
     *(volatile unsigned char*)(memory[n] + strtoll(strchr(rest + 1, ' '), NULL, 10)) = 7;
     printf("0\n");
   } else if (!strcmp(word, "alloc_managed")) {
     address at = 0;
-    const int code = cuMemAllocManaged(&at, (size_t)a, 1);
+    const int code = CALL(cuMemAllocManaged, &at, (size_t)a, 1);
     add(code, at, (size_t)a);
   } else if (!strcmp(word, "alloc_pitch")) {
     address at = 0;
     size_t pitch = 0;
-    const int code = cuMemAllocPitch_v2(&at, &pitch, (size_t)a, (size_t)b, 4);
+    const int code = CALL(cuMemAllocPitch_v2, &at, &pitch, (size_t)a, (size_t)b, 4);
     add(code, at, (size_t)b * pitch);
   } else if (!strcmp(word, "create")) {
-    const struct property what = {1, (int)c, 1, (int)b, NULL, {0}};
+    const CUmemAllocationProp what = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .requestedHandleTypes = (CUmemAllocationHandleType)c,
+                                      .location = of_device((int)b)};
     address handle = 0;
-    const int code = cuMemCreate(&handle, (size_t)a, &what, 0);
+    const int code = CALL(cuMemCreate, &handle, (size_t)a, &what, 0);
     add(code, handle, (size_t)a);
   } else if (!strcmp(word, "map")) {
     map_it(memory[n], sizes[n]);
   } else if (!strcmp(word, "unmap")) {
-    printf("%d\n", cuMemUnmap(memory[n], sizes[n]));
+    printf("%d\n", CALL(cuMemUnmap, memory[n], sizes[n]));
   } else if (!strcmp(word, "retain")) {
     address handle = 0;
-    const int code = cuMemRetainAllocationHandle(&handle, (void*)memory[n]);
+    const int code = CALL(cuMemRetainAllocationHandle, &handle, (void*)memory[n]);
     add(code, handle, sizes[n]);
   } else if (!strcmp(word, "export_handle")) {
     int fd = -1;
-    const int code = cuMemExportToShareableHandle(&fd, memory[n], 1, 0);
+    const int code = CALL(cuMemExportToShareableHandle, &fd, memory[n], 1, 0);
     if (code == 0) close(fd);
     printf("%d\n", code);
   } else if (!strcmp(word, "export_fd")) {
     int fd = -1;
-    const int code = cuMemExportToShareableHandle(&fd, memory[n], 1, 0);
+    const int code = CALL(cuMemExportToShareableHandle, &fd, memory[n], 1, 0);
     printf("%d %d\n", code, fd);
   } else if (!strcmp(word, "import_fd")) { /* PROCESS DESCRIPTOR BYTES */
     address handle = 0;
     const int process = (int)syscall(SYS_pidfd_open, n, 0);
     const int fd = (int)syscall(SYS_pidfd_getfd, process, (int)b, 0);
     if (process >= 0) close(process);
-    const int code = cuMemImportFromShareableHandle(&handle, (void*)(size_t)fd, 1);
+    const int code = CALL(cuMemImportFromShareableHandle, &handle, (void*)(size_t)fd, 1);
     if (fd >= 0) close(fd);
     add(code, handle, (size_t)c);
   } else if (!strcmp(word,
                      "graph_memory")) { /* a graph that allocates and frees, and has run */
     address at = 0;
-    void *stream = NULL, *graph = NULL, *exec = NULL;
-    int code = cuStreamCreate(&stream, 1);
-    if (code == 0) code = cuStreamBeginCapture_v2(stream, 2);
-    if (code == 0) code = cuMemAllocAsync(&at, (size_t)a, stream);
-    if (code == 0) code = cuMemFreeAsync(at, stream);
-    if (code == 0) code = cuStreamEndCapture(stream, &graph);
-    if (code == 0) code = cuGraphInstantiateWithFlags(&exec, graph, 0);
-    if (code == 0) code = cuGraphLaunch(exec, stream);
-    if (code == 0) code = cuCtxSynchronize();
-    if (graph != NULL) cuGraphDestroy(graph);
+    CUstream stream = NULL;
+    CUgraph graph = NULL;
+    CUgraphExec exec = NULL;
+    int code = CALL(cuStreamCreate, &stream, 1);
+    if (code == 0) code = CALL(cuStreamBeginCapture_v2, stream, 2);
+    if (code == 0) code = CALL(cuMemAllocAsync, &at, (size_t)a, stream);
+    if (code == 0) code = CALL(cuMemFreeAsync, at, stream);
+    if (code == 0) code = CALL(cuStreamEndCapture, stream, &graph);
+    if (code == 0) code = CALL(cuGraphInstantiateWithFlags, &exec, graph, 0);
+    if (code == 0) code = CALL(cuGraphLaunch, exec, stream);
+    if (code == 0) code = CALL(cuCtxSynchronize);
+    if (graph != NULL) CALL(cuGraphDestroy, graph);
     add(code, (address)exec, (size_t)a);
   } else if (!strcmp(word, "begin_capture")) { /* that refuses every thread's unsafe calls */
-    int code = cuStreamCreate(&capturing, 1);
-    if (code == 0) code = cuStreamBeginCapture_v2(capturing, 0);
+    int code = CALL(cuStreamCreate, &capturing, 1);
+    if (code == 0) code = CALL(cuStreamBeginCapture_v2, capturing, 0);
     printf("%d\n", code);
   } else if (!strcmp(word, "end_capture")) {
-    void* graph = NULL;
-    const int code = cuStreamEndCapture(capturing, &graph);
-    if (graph != NULL) cuGraphDestroy(graph);
+    CUgraph graph = NULL;
+    const int code = CALL(cuStreamEndCapture, capturing, &graph);
+    if (graph != NULL) CALL(cuGraphDestroy, graph);
     printf("%d\n", code);
   } else if (!strcmp(word, "end_graph")) {
-    printf("%d\n", cuGraphExecDestroy((void*)memory[n]));
+    printf("%d\n", CALL(cuGraphExecDestroy, (void*)memory[n]));
   } else if (!strcmp(word, "properties")) {
-    struct property what;
-    memset(&what, 0, sizeof what);
-    const int code = cuMemGetAllocationPropertiesFromHandle(&what, memory[n]);
-    printf("%d %d %d\n", code, what.location, what.device);
+    CUmemAllocationProp what = {0};
+    const int code = CALL(cuMemGetAllocationPropertiesFromHandle, &what, memory[n]);
+    printf("%d %d %d\n", code, what.location.type, what.location.id);
   } else if (!strcmp(word, "pieces")) {
     map_pieces((size_t)a, (int)b);
   } else if (!strcmp(word, "release")) {
-    printf("%d\n", cuMemRelease(memory[n]));
+    printf("%d\n", CALL(cuMemRelease, memory[n]));
   } else if (!strcmp(word, "array") || !strcmp(word, "array3") || !strcmp(word, "levels")) {
     make_array(word, rest);
   } else if (!strcmp(word, "external")) {
     import_it((size_t)a);
   } else if (!strcmp(word, "end_array")) {
-    printf("%d\n", cuArrayDestroy((void*)memory[n]));
+    printf("%d\n", CALL(cuArrayDestroy, (void*)memory[n]));
   } else if (!strcmp(word, "end_levels")) {
-    printf("%d\n", cuMipmappedArrayDestroy((void*)memory[n]));
+    printf("%d\n", CALL(cuMipmappedArrayDestroy, (void*)memory[n]));
   } else if (!strcmp(word, "end_external")) {
-    printf("%d\n", cuDestroyExternalMemory((void*)memory[n]));
+    printf("%d\n", CALL(cuDestroyExternalMemory, (void*)memory[n]));
   } else if (!strcmp(word, "free")) {
-    printf("%d\n", cuMemFree_v2(memory[n] + b));
+    printf("%d\n", CALL(cuMemFree_v2, memory[n] + b));
   } else if (!strcmp(word, "forget")) {
     if (forgotten_count < 64) forgotten[forgotten_count++] = (int)n;
     printf("0\n");
@@ -521,13 +417,13 @@ static int obey(char* line) {
     printf("%d\n", lost == NULL);
     if (lost != NULL) memset(lost, 7, (size_t)a);
   } else if (!strcmp(word, "fill")) {
-    printf("%d\n", cuMemsetD8_v2(memory[n] + c, (unsigned char)b, sizes[n]));
+    printf("%d\n", CALL(cuMemsetD8_v2, memory[n] + c, (unsigned char)b, sizes[n]));
   } else if (!strcmp(word, "mix")) {
     mix(memory[n], sizes[n], (int)b);
   } else if (!strcmp(word, "mixed")) {
     check_mixed(memory[n], sizes[n], (int)b);
   } else if (!strcmp(word, "hold")) { /* the default stream, for so many seconds */
-    printf("%d\n", cuLaunchHostFunc(NULL, sleep_it, (void*)(size_t)a));
+    printf("%d\n", CALL(cuLaunchHostFunc, NULL, sleep_it, (void*)(size_t)a));
   } else if (!strcmp(word, "rows")) {
     printf("%d\n", copy_rows(rest));
   } else if (!strcmp(word, "check")) {
@@ -539,66 +435,73 @@ static int obey(char* line) {
     sscanf(rest, "%159s %llu %u", text, &a, &flags);
     open_it(text, (size_t)a, flags);
   } else if (!strcmp(word, "close")) {
-    printf("%d\n", cuIpcCloseMemHandle(memory[n] + b));
+    printf("%d\n", CALL(cuIpcCloseMemHandle, memory[n] + b));
   } else if (!strcmp(word, "range")) {
     address base = 0;
     size_t size = 0;
-    const int code = cuMemGetAddressRange_v2(&base, &size, memory[n] + b);
+    const int code = CALL(cuMemGetAddressRange_v2, &base, &size, memory[n] + b);
     printf("%d %lld %zu\n", code, (long long)(memory[n] - base), size);
   } else if (!strcmp(word, "attribute")) {
     address value = 0;
-    const int code = cuPointerGetAttribute(&value, (int)b, memory[n]);
+    const int code = CALL(cuPointerGetAttribute, &value, (int)b, memory[n]);
     printf("%d %llu\n", code, value);
   } else if (!strcmp(word, "texture")) {
-    /* CUDA_RESOURCE_DESC of linear memory: kind 2; address, bytes as floats, one channel */
-    address what[32] = {2, memory[n], 0x20ULL | 1ULL << 32, b}, how[32] = {0}, made = 0;
-    printf("%d\n", cuTexObjectCreate(&made, what, how, NULL));
+    CUDA_RESOURCE_DESC what = {.resType = CU_RESOURCE_TYPE_LINEAR};
+    const CUDA_TEXTURE_DESC how = {0};
+    CUtexObject made = 0;
+    what.res.linear.devPtr = memory[n];
+    what.res.linear.format = CU_AD_FORMAT_FLOAT;
+    what.res.linear.numChannels = 1;
+    what.res.linear.sizeInBytes = (size_t)b;
+    printf("%d\n", CALL(cuTexObjectCreate, &made, &what, &how, NULL));
   } else if (!strcmp(word, "access")) {
-    const int where[2] = {1, (int)b}; /* a device, by its number */
+    const CUmemLocation where = of_device((int)b);
     address flags = 0;
-    const int code = cuMemGetAccess(&flags, where, memory[n]);
+    const int code = CALL(cuMemGetAccess, &flags, &where, memory[n]);
     printf("%d %llu\n", code, flags);
   } else if (!strcmp(word, "dmabuf")) {
     int fd = -1;
-    const int code = cuMemGetHandleForAddressRange(&fd, memory[n], (size_t)b, 1, 0);
+    const int code = CALL(cuMemGetHandleForAddressRange, &fd, memory[n], (size_t)b, 1, 0);
     if (code == 0) close(fd);
     printf("%d\n", code);
   } else if (!strcmp(word, "info")) {
     size_t available = 0, total = 0;
-    const int code = cuMemGetInfo_v2(&available, &total);
+    const int code = CALL(cuMemGetInfo_v2, &available, &total);
     printf("%d %zu %zu\n", code, available, total);
   } else if (!strcmp(word, "pool_used")) { /* of the device's default pool */
-    void* pool = NULL;
+    CUmemoryPool pool = NULL;
     unsigned long long used = 0;
-    int code = cuDeviceGetDefaultMemPool(&pool, (int)a);
-    if (code == 0) code = cuMemPoolGetAttribute(pool, 7, &used);
+    int code = CALL(cuDeviceGetDefaultMemPool, &pool, (int)a);
+    if (code == 0) code = CALL(cuMemPoolGetAttribute, pool, 7, &used);
     printf("%d %llu\n", code, used);
   } else if (!strcmp(word, "sync")) {
-    printf("%d\n", cuCtxSynchronize());
+    printf("%d\n", CALL(cuCtxSynchronize));
   } else if (!strcmp(word, "sync_v2")) {
-    void* context = NULL;
-    const int code = cuCtxGetCurrent(&context);
-    printf("%d\n", code != 0 ? code : cuCtxSynchronize_v2(context));
+    CUcontext context = NULL;
+    const int code = CALL(cuCtxGetCurrent, &context);
+    CUresult (*of_context)(CUcontext) = /* of a toolkit of 13 */
+        (CUresult(*)(CUcontext))dlsym(driver, "cuCtxSynchronize_v2");
+    printf("%d\n", code != 0 ? code : (int)of_context(context));
   } else if (!strcmp(word, "device")) {
-    void* context = NULL;
-    int code = cuDevicePrimaryCtxRetain(&context, (int)a);
-    if (code == 0) code = cuCtxSetCurrent(context);
+    CUcontext context = NULL;
+    int code = CALL(cuDevicePrimaryCtxRetain, &context, (int)a);
+    if (code == 0) code = CALL(cuCtxSetCurrent, context);
     printf("%d\n", code);
   } else if (!strcmp(word, "context")) {
-    const int code = cuCtxCreate_v2(&contexts[context_count], 0, (int)a);
+    const int code = CALL(cuCtxCreate_v2, &contexts[context_count], 0, (int)a);
     printf("%d %d\n", code, context_count++);
   } else if (!strcmp(word, "current")) {
-    printf("%d\n", cuCtxSetCurrent(contexts[n]));
+    printf("%d\n", CALL(cuCtxSetCurrent, contexts[n]));
   } else if (!strcmp(word, "destroy")) {
-    printf("%d\n", cuCtxDestroy_v2(contexts[n]));
+    printf("%d\n", CALL(cuCtxDestroy_v2, contexts[n]));
   } else if (!strcmp(word, "reset")) {
-    printf("%d\n", cuDevicePrimaryCtxReset_v2((int)a));
+    printf("%d\n", CALL(cuDevicePrimaryCtxReset_v2, (int)a));
   } else if (!strcmp(word, "sync_memops")) {
     printf("%d\n", sync_memops(a));
   } else if (!strcmp(word, "active")) { /* whether a device has its primary context */
     unsigned flags = 0;
     int active = -1;
-    const int code = cuDevicePrimaryCtxGetState((int)a, &flags, &active);
+    const int code = CALL(cuDevicePrimaryCtxGetState, (int)a, &flags, &active);
     printf("%d %d\n", code, active);
   } else if (!strcmp(word, "fork")) {
     fork_it();
@@ -643,7 +546,8 @@ int main(void) {
   static char line[1024];
   setvbuf(stdout, NULL, _IOLBF, 0);
   if (getenv("ACTOR_CATCHES") != NULL) signal(SIGSEGV, caught);
-  if (!find_driver() || cuInit(0) != 0) return 77;
+  driver = dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == NULL || CALL(cuInit, 0) != 0) return 77;
   printf("0 %d\n", (int)getpid());
   while (fgets(line, sizeof line, stdin) != NULL && obey(line)) {
   }
