@@ -5,66 +5,29 @@
  * taken and given back. */
 #define _GNU_SOURCE
 #include "oldest_glibc.h"
+#include "patched.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 typedef unsigned long long device_address;
 typedef int alloc_call(device_address*, size_t);
 typedef int create_call(void*, size_t, const void*, unsigned long long);
-
-#if defined(__aarch64__)
-enum { kJump = 16 };
-#else
-enum { kJump = 12 };
-#endif
-
-struct patch {
-  unsigned char* at;
-  unsigned char old[kJump], jump[kJump];
-};
 
 static struct patch alloc_patch, create_patch;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int inside;
 static int events;
 
-/* Arm's processors keep instructions that they have read until they are told. */
-static void write_code(struct patch* patch, const unsigned char* code) {
-  memcpy(patch->at, code, kJump);
-  __builtin___clear_cache((char*)patch->at, (char*)patch->at + kJump);
-}
-
-static void make_jump(unsigned char* code, void* hook) {
-#if defined(__aarch64__)
-  static const uint32_t kLoadAndBranch[] = {0x58000050, 0xd61f0200}; /* ldr x16, .+8; br x16 */
-  memcpy(code, kLoadAndBranch, 8);
-  memcpy(code + 8, &hook, 8);
-#else
-  code[0] = 0x48, code[1] = 0xb8; /* mov hook, %rax; jmp *%rax */
-  memcpy(code + 2, &hook, 8);
-  code[10] = 0xff, code[11] = 0xe0;
-#endif
-}
-
 static void set_up(struct patch* patch, void* library, const char* name, void* hook) {
-  patch->at = dlsym(RTLD_DEFAULT, "custash_version") == NULL ? dlsym(library, name) : NULL;
-  if (patch->at == NULL) { /* past whoever stands in front: by the table of the object itself */
+  void* found = dlsym(RTLD_DEFAULT, "custash_version") == NULL ? dlsym(library, name) : NULL;
+  if (found == NULL) { /* past whoever stands in front: by the table of the object itself */
     void* (*plain)(void*, const char*) = NULL;
     *(void**)&plain = dlvsym(RTLD_NEXT, "dlsym", OLDEST_GLIBC);
-    patch->at = plain(library, name);
+    found = plain(library, name);
   }
-  const uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
-  const uintptr_t page = (uintptr_t)patch->at & ~(size - 1);
-  mprotect((void*)page, 2 * size, PROT_READ | PROT_WRITE | PROT_EXEC);
-  memcpy(patch->old, patch->at, kJump);
-  make_jump(patch->jump, hook);
-  write_code(patch, patch->jump);
+  patch_function(patch, found, hook);
 }
 
 static void event(void) {

@@ -4,16 +4,13 @@
 // every free. Linked with a shared or a static runtime. What custash.h's own functions do is in
 // a line that begins with #.
 #include "interpose/api/custash.h"
+#include "tests/process/patched.h"
 
 #include <array>
-#include <cstdint>
 #include <cstdio>
-#include <cstring>
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace {
 
@@ -22,8 +19,7 @@ constexpr int kRounds = 100;
 struct Patch {
   const char* name;
   long heard = 0;
-  unsigned char* at = nullptr;
-  std::array<unsigned char, 16> old{}, jump{};
+  patch code{};
 };
 
 std::array<Patch, 8> patches{{{"cuMemAlloc_v2"},
@@ -35,49 +31,22 @@ std::array<Patch, 8> patches{{{"cuMemAlloc_v2"},
                               {"cuMemFreeAsync"},
                               {"cuMemFreeHost"}}};
 
-// Arm's processors keep instructions that they have read until they are told.
-void write_code(const Patch& patch, const std::array<unsigned char, 16>& code) {
-  std::memcpy(patch.at, code.data(), code.size());
-  auto* const begin = reinterpret_cast<char*>(patch.at);
-  __builtin___clear_cache(begin, begin + code.size());
-}
-
-void make_jump(Patch& patch, void* hook) {
-#if defined(__aarch64__)
-  constexpr std::uint32_t kLoadAndBranch[] = {0x58000050, 0xd61f0200};  // ldr x16, .+8; br x16
-  std::memcpy(patch.jump.data(), kLoadAndBranch, 8);
-  std::memcpy(patch.jump.data() + 8, &hook, 8);
-#else
-  patch.jump = patch.old;
-  constexpr unsigned char kMove[] = {0x49, 0xbb}, kGo[] = {0x41, 0xff, 0xe3};  // by %r11
-  std::memcpy(patch.jump.data(), kMove, 2);
-  std::memcpy(patch.jump.data() + 2, &hook, 8);
-  std::memcpy(patch.jump.data() + 10, kGo, 3);
-#endif
-}
-
 // One thread: the patch is away while the entry itself is called.
 template <std::size_t kIndex, typename... Args>
 int hear(Args... args) {
-  Patch& patch = patches[kIndex];
-  ++patch.heard;
-  write_code(patch, patch.old);
-  const int result = reinterpret_cast<int (*)(Args...)>(patch.at)(args...);
-  write_code(patch, patch.jump);
+  patch& code = patches[kIndex].code;
+  ++patches[kIndex].heard;
+  write_code(&code, code.old);
+  const int result = reinterpret_cast<int (*)(Args...)>(code.at)(args...);
+  write_code(&code, code.jump);
   return result;
 }
 
 template <std::size_t kIndex, typename... Args>
 void set_up(void* driver) {
   Patch& patch = patches[kIndex];
-  patch.at = static_cast<unsigned char*>(dlsym(driver, patch.name));
-  const auto size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t page = reinterpret_cast<std::uintptr_t>(patch.at) & ~(size - 1);
-  mprotect(reinterpret_cast<void*>(page), 2 * size, PROT_READ | PROT_WRITE | PROT_EXEC);
-  std::memcpy(patch.old.data(), patch.at, patch.old.size());
   int (*const hook)(Args...) = hear<kIndex, Args...>;
-  make_jump(patch, reinterpret_cast<void*>(hook));
-  write_code(patch, patch.jump);
+  patch_function(&patch.code, dlsym(driver, patch.name), reinterpret_cast<void*>(hook));
 }
 
 using Address = unsigned long long;
