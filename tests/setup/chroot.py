@@ -3,13 +3,14 @@
 """Runs tools/demo on a fresh Debian, made by debootstrap: first as root, who lacks every package, then as
 an ordinary user. Prints how long each took. Needs root, debootstrap and the network.
 
-  tests/setup/chroot.py bookworm|trixie [--test [root|nobody]] [--folder FOLDER]
-  tests/setup/chroot.py bookworm --arch aarch64 [--folder FOLDER]
+  tests/setup/chroot.py bookworm|trixie
+  tests/setup/chroot.py bookworm --arch aarch64
 
 With --arch: tools/setup --arch aarch64 there, as root, and what continuous integration runs under QEMU. The kernel must
 start programs for aarch64 by QEMU already: a chroot has no kernel of its own.
 """
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
@@ -39,9 +40,32 @@ def require(*command):
         skip(f"{' '.join(command)}: {(done.stderr or done.stdout).strip()[-300:]}")
 
 
+def enter_namespace():
+    """The program begins again in a mount namespace of its own."""
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        skip("needs root and debootstrap")
+    if INSIDE not in os.environ:
+        require("unshare", "--mount", "true")
+        os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, os.path.abspath(sys.argv[0]),
+                               *sys.argv[1:]], {**os.environ, INSIDE: "1"})
+
+
+@contextlib.contextmanager
+def system_of(suite):
+    """The folder of a fresh Debian, which goes again."""
+    folder = tempfile.mkdtemp(prefix="custash-chroot-")
+    try:
+        os.chmod(folder, 0o755)  # an ordinary user reaches it, too
+        make_system(suite, folder)
+        yield folder
+    finally:
+        for mounted in (*MOUNTED, "usr/local/cuda"):
+            call("umount", os.path.join(folder, mounted), capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def make_system(suite, folder):
-    if not os.path.exists(os.path.join(folder, "etc/debian_version")):
-        require("debootstrap", "--variant=minbase", suite, folder)
+    require("debootstrap", "--variant=minbase", suite, folder)
     cuda = os.path.realpath(call(os.path.join(ROOT, "tools/find-cuda"), capture_output=True, text=True).stdout.strip())
     mounts = [(cuda, "usr/local/cuda"), *((f"/{each}", each) for each in reversed(MOUNTED))]
     for source, target in mounts:
@@ -79,26 +103,13 @@ def run(system, who, user, script):
 def main():
     parser = argparse.ArgumentParser("chroot.py", description=__doc__)
     parser.add_argument("suite")
-    parser.add_argument("--test", nargs="?", const="both", choices=("root", "nobody", "both"),
-                        help="run tools/test as well (a quarter of an hour each)")
     parser.add_argument("--arch", choices=["aarch64"], help="in place of tools/demo: builds for it, and tests under QEMU")
-    parser.add_argument("--folder", help="keep the system here; a system that is there is used again")
     options = parser.parse_args()
-    if os.geteuid() != 0 or not shutil.which("debootstrap"):
-        skip("needs root and debootstrap")
-    if INSIDE not in os.environ:
-        require("unshare", "--mount", "true")
-        os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, os.path.abspath(__file__),
-                               *sys.argv[1:]], {**os.environ, INSIDE: "1"})
-    system = os.path.abspath(options.folder) if options.folder else tempfile.mkdtemp(prefix="custash-chroot-")
-    try:
-        os.makedirs(system, exist_ok=True)
-        os.chmod(system, 0o755)  # an ordinary user reaches it, too
-        make_system(options.suite, system)
+    enter_namespace()
+    with system_of(options.suite) as system:
         os.makedirs(os.path.join(system, "ccache"), mode=0o777, exist_ok=True)
         os.chmod(os.path.join(system, "ccache"), 0o777)
         if options.arch:
-            shutil.rmtree(os.path.join(system, "src"), ignore_errors=True)
             copy_sources(os.path.join(system, "src"), 0)
             for script in ("tools/setup --arch aarch64", "python3 tests/aarch64/check.py build-aarch64"):
                 last = run(system, "root", 0, script)
@@ -110,14 +121,6 @@ def main():
             copy_sources(os.path.join(system, "src"), user)
             last = run(system, who, user, "tools/demo")
             assert last.startswith("demo: without custash "), last
-            if options.test in (who, "both"):
-                last = run(system, who, user, "tools/test")
-                assert " 0 failed" in last, last
-    finally:
-        for mounted in (*MOUNTED, "usr/local/cuda"):
-            call("umount", os.path.join(system, mounted), capture_output=True)
-        if not options.folder:
-            shutil.rmtree(system, ignore_errors=True)
     print(f"Debian {options.suite}: tools/demo runs")
 
 

@@ -3,19 +3,14 @@
 """The wheel that Zig's compiler makes, in a fresh Debian 11 (glibc 2.31), made by debootstrap: installed by pip in a new
 environment, run over the simulator. Exceptions and stacks there go by way of interpose/real/find_object.cpp. Needs
 root, debootstrap, the network and the Python package ziglang.
-
-  tests/setup/older_glibc.py [--folder FOLDER]
 """
-import argparse
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 
 import chroot
-from chroot import INSIDE, ROOT, call, make_system, skip
+from chroot import ROOT, call, skip
 
 SCRIPT = """
 import ctypes, os, sys
@@ -60,22 +55,11 @@ def made(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser("older_glibc.py", description=__doc__)
-    parser.add_argument("--folder", help="keep the system here; a system that is there is used again")
-    options = parser.parse_args()
-    if os.geteuid() != 0 or not shutil.which("debootstrap"):
-        skip("needs root and debootstrap")
-    if INSIDE not in os.environ:
-        chroot.require("unshare", "--mount", "true")
-        os.execvpe("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, os.path.abspath(__file__),
-                               *sys.argv[1:]], {**os.environ, INSIDE: "1"})
-    system = os.path.abspath(options.folder) if options.folder else tempfile.mkdtemp(prefix="custash-older-")
-    folder = pathlib.Path(system, "wheel")
-    try:
-        make_system("bullseye", system)
+    chroot.enter_namespace()
+    with chroot.system_of("bullseye") as system:
+        folder = pathlib.Path(system, "wheel")
         chroot.require("chroot", system, "sh", "-c", "apt-get -q update && apt-get -qy install --no-install-recommends "
                                                      "python3-venv libstdc++6")
-        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         made(folder)
         (folder / "train.py").write_text(SCRIPT)
@@ -83,11 +67,6 @@ def main():
         print(done.stdout)
         assert done.returncode == 0 and done.stdout.startswith(EXPECTED), done.returncode
         assert done.stdout.count("exit status 1") == 2 and done.stdout.count("custash: ") == 2
-    finally:
-        for mounted in ("dev/shm", "dev/pts", "dev", "proc", "usr/local/cuda"):
-            call("umount", os.path.join(system, mounted), capture_output=True)
-        if not options.folder:
-            shutil.rmtree(system, ignore_errors=True)
 
 
 main()
