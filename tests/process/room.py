@@ -30,9 +30,13 @@ def files():
 
 class Room(Actors):
     def setUp(self):
-        self.settings = f"devices=2,memory=128m,{machine()}"
+        self.on_another_machine()
         self.there = set(files())
         self.addCleanup(lambda: [os.unlink(path) for path in self.made()])
+
+    def on_another_machine(self):
+        """So are the actors from now on. What waits there and here waits at once."""
+        self.settings = f"devices=2,memory=128m,{machine()}"
 
     def made(self):
         """The files of the turns on this machine's devices."""
@@ -78,13 +82,14 @@ class Room(Actors):
             self.assertEqual(second.ok("mixed 0 9"), ["0"])
 
     def test_who_does_not_take_part_stays_awake(self):
+        seconds = {}
         for conf in ("", ",yield_after:1,neighbours:off", ",yield_after:60"):
-            with self.subTest(conf):
-                first, second = self.filled(conf), self.actor(",yield_after:1,patience:0")
-                time.sleep(IDLE)
-                self.assertEqual(second.code(f"alloc {MOST}"), OUT_OF_MEMORY)
-                first.quit()
-                second.quit()
+            self.on_another_machine()
+            self.filled(conf)
+            seconds[conf] = self.actor(",yield_after:1,patience:0")
+        time.sleep(IDLE)
+        for conf, second in seconds.items():
+            self.assertEqual(second.code(f"alloc {MOST}"), OUT_OF_MEMORY, conf)
 
     def test_the_one_that_has_idled_longest_goes_first_and_no_more_than_needed(self):
         longest, other = self.filled(size=PART), self.filled(size=PART)
@@ -119,18 +124,20 @@ class Room(Actors):
                 second.quit()
 
     def test_who_takes_part_waits_until_the_others_idle(self):
-        for call in ("alloc", "create"):
-            with self.subTest(call):
-                first, second = self.filled(), self.actor()
-                with self.working(first):
-                    time.sleep(1.5)
-                    second.tell(f"{call} {MOST}")
-                    time.sleep(2)
-                    self.assertEqual(asleep(first), 0)
-                self.assertEqual(second.hear()[0], "0")
-                self.assertGreater(asleep(first), 0)
-                first.quit()
-                second.quit()
+        pairs = {}
+        with contextlib.ExitStack() as work:
+            for call in ("alloc", "create"):
+                self.on_another_machine()
+                pairs[call] = self.filled(), self.actor()
+                work.enter_context(self.working(pairs[call][0]))
+            time.sleep(1.5)
+            for call, (_, second) in pairs.items():
+                second.tell(f"{call} {MOST}")
+            time.sleep(2)
+            self.assertEqual([asleep(first) for first, _ in pairs.values()], [0, 0])
+        for call, (first, second) in pairs.items():
+            self.assertEqual(second.hear()[0], "0", call)
+            self.assertGreater(asleep(first), 0, call)
 
     def test_two_that_hold_memory_and_lack_more_both_get_it(self):
         both = [self.filled(size=PART) for _ in range(2)]
