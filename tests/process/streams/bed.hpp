@@ -23,7 +23,7 @@ using Programs = std::map<std::string, Program>;
 extern const Programs kFrees;
 extern const Programs kGraphs;
 extern const Programs kOutside;
-extern const Programs kBugs;
+extern const Programs kPools;
 extern const Programs kOrders;
 extern const Programs kRight;
 void random_program(unsigned seed);

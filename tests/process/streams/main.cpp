@@ -52,7 +52,7 @@ void pinned_pairs(int count) {
 
 int main(int argc, char** argv) {
   Programs all;
-  for (const Programs* const some : {&kFrees, &kGraphs, &kOutside, &kBugs, &kOrders, &kRight})
+  for (const Programs* const some : {&kFrees, &kGraphs, &kOutside, &kPools, &kOrders, &kRight})
     all.insert(some->begin(), some->end());
   if (argc < 2 || std::strcmp(argv[1], "--list") == 0) {
     for (const auto& each : all)

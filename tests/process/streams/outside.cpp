@@ -2,6 +2,8 @@
 // A use outside of the block's life: after the free, or beside the allocation.
 #include "tests/process/streams/bed.hpp"
 
+#include <vector>
+
 namespace check_streams {
 
 const Programs kOutside = {
@@ -54,6 +56,14 @@ const Programs kOutside = {
      [] {
        const CUstream b = stream();
        use(on(nullptr), b);
+     }},
+    // A copy that names no stream goes to the default stream.
+    {"copy_without_a_stream",
+     [] {
+       const CUstream training = stream();
+       const CUdeviceptr mask = on(training);
+       std::vector<char> host(kBytes);
+       CALL(cuMemcpyHtoD_v2, mask, static_cast<const void*>(host.data()), kBytes);
      }},
     {"allocation_in_thread",
      [] {
