@@ -66,29 +66,11 @@ class Bandwidth(InFolder):
                      if (c["bytes"], c["direction"], c["allocation"]) == (16 << 20, direction, "cached")}
             self.assertGreater(speed["pinned"], 4 * speed["pageable"])
 
-    def test_every_allocation_is_cold_bare_and_only_the_first_under_custash(self):
-        words = ("--sizes", "16m", "--memory", "pinned", "--allocation", "cold", "--direction", "d2h")
-        bare, ours = self.only_cell(*words), self.only_cell(*words, preload=True)
-        self.assertAlmostEqual(bare["allocation_ms"], 4.1, delta=0.01)  # of the driver's model
-        self.assertEqual(bare["first_allocation_ms"], bare["allocation_ms"])
-        self.assertGreater(ours["first_allocation_ms"], 1)
-        self.assertLess(ours["allocation_ms"], 0.01)
-        self.assertGreater(bare["free_ms"], 1)
-        self.assertLess(ours["free_ms"], 0.01)
-        self.assertEqual(ours["copy_ms"], bare["copy_ms"])
-
     def test_each_cold_cell_begins_with_nothing_cached(self):
         told = self.measure("--sizes", "1m", "--memory", "pinned", "--allocation", "cold", preload=True)
         self.assertEqual(len(told["cells"]), 2)
         for cell in told["cells"]:
             self.assertGreater(cell["first_allocation_ms"], 100 * cell["allocation_ms"], cell)
-
-    def test_it_says_whether_custash_serves(self):
-        words = ("--sizes", "4k", "--memory", "pinned", "--allocation", "cached", "--direction", "h2d")
-        self.assertIsNotNone(self.measure(*words, preload=True)["custash"])
-        self.assertIsNone(self.measure(*words, preload=True, CUSTASH_CONF="enabled:false")["custash"])
-        self.assertIn("under custash", self.ask(*words, preload=True))
-        self.assertIn(", bare, ", self.ask(*words))
 
     def test_custash_run_starts_it(self):
         done = shared.launch("--summary", "--", program(), "--json", "--sizes", "4k", "--processes", "3")
@@ -96,17 +78,15 @@ class Bandwidth(InFolder):
         self.assertIsNotNone(json.loads(done.stdout)["custash"])
         self.assertEqual(done.stderr.count("custash: device 0:"), 3, done.stderr)
 
-    def test_processes_copy_at_once(self):
-        cell = self.only_cell("--sizes", "1m", "--memory", "pinned", "--allocation", "cached", "--direction", "h2d",
-                              "--processes", "4")
-        self.assertAlmostEqual(cell["gb_per_s_all"], 4 * cell["gb_per_s"], delta=0.01)
-
     def test_modelled_times_are_called_so(self):
         text = self.ask("--sizes", "1536,2m", "--repetitions", "1")
         self.assertIn("times are modelled", text)
         self.assertEqual(len(text.splitlines()), 3 + 16)
         self.assertIn("1536 B", text)
         self.assertIn("2 MiB", text)
+        text = self.ask("--mistakes")
+        for words in ("Start-up in the timing:", "Handed to a process:", "Right:", "not pinned", "modelled"):
+            self.assertIn(words, text)
 
     def test_the_plot_is_one_picture_with_a_line_for_each_series(self):
         path = self.path("out.svg")
@@ -144,17 +124,6 @@ class Bandwidth(InFolder):
                                   check=False)
             self.assertEqual((done.returncode, done.stderr), (code, f"custash: {path}: {why}\n"))
             self.assertEqual(len(json.loads(done.stdout)["cells"]) if done.stdout else 0, 8 if code == 1 else 0)
-
-    def test_both_mistakes_and_the_right_figure(self):
-        for preload in (False, True):
-            told = json.loads(self.ask("--mistakes", "--json", "--repetitions", "3", preload=preload))
-            self.assertFalse(told["arrived_pinned"])
-            self.assertAlmostEqual(told["handed_over"]["ratio"], 1, delta=0.01)
-            self.assertAlmostEqual(told["right"]["ratio"], 5, delta=0.1)
-            self.assertGreater(told["first_transfer"]["pageable_ms"], told["right"]["pageable_ms"])
-        text = self.ask("--mistakes")
-        for words in ("Start-up in the timing:", "Handed to a process:", "Right:", "not pinned", "modelled"):
-            self.assertIn(words, text)
 
     def test_the_command_says_where_it_went(self):
         done = shared.custash("bandwidth", "--mistakes")

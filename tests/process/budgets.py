@@ -45,7 +45,6 @@ def frames(items):
 
 
 KEPT, AGAIN = b"q\x00", b"h\x00"
-SEGMENT = dictionary(device=number(0), address=number(4096), blocks=several(b""), segment_type=text("small"), stream=number(0))
 WIDE = b"}(" + text("action") + text("alloc") + b"".join(text("x") + b"N" for _ in range(1_000_000)) + b"u"
 FILE = text("A" * 60000)
 
@@ -69,9 +68,6 @@ class Budgets(Case):
             self.assertRegex(done.stderr, rf"^custash: {path}.*: {why}\n$")
             self.assertLess(time.monotonic() - began, most)
             self.assertEqual(os.listdir(folder), [name])
-
-    def test_one_segment_millions_of_times(self):
-        self.refused("report", "a.pickle.xz", snapshot(segments=SEGMENT + KEPT + AGAIN * 5_000_000), "too many blocks and events")
 
     def test_a_dictionary_of_a_million_keys_that_every_event_is(self):
         for verb in ("report", "replay"):

@@ -42,12 +42,5 @@ class Doors(Case):
         self.assertEqual(self.served("early_host"), 1)
         self.assertEqual(self.served("early_host", CUSTASH_CONF="enabled:false"), -2)
 
-    def test_beside_a_malloc_hook_in_either_order(self):
-        hook = os.path.join(program.PATHS.programs, "libmalloc_hook.so")
-        for order in ((program.PATHS.library, hook), (hook, program.PATHS.library)):
-            out = self.succeed("doors", "open", LD_PRELOAD=":".join(order))
-            self.assertGreaterEqual(int(notes(out)[-1][0]), 5)
-            self.assertEqual(self.succeed("true", LD_PRELOAD=":".join(order)), "")
-
 
 program.main()

@@ -229,13 +229,6 @@ class Files(FilesCase):
             self.assertEqual(os.path.islink(self.path(name)), name != "victim")
         self.assertEqual(self.read("victim"), b"")
 
-    def test_no_option_takes_two_dashes(self):
-        for words in (("run", "--record", "--", "true"), ("run", "--record-history", "--", "true"), ("run", "--conf", "--", "true"),
-                      ("run", "--record=--", "true"), ("report", "x.json", "--output", "--"), ("replay", "x", "--plot", "--")):
-            said = self.end(self.start(PATHS.command, *words), 125)[1]
-            self.assertIn("needs a value", said)
-            self.assertEqual(self.there(), [])
-
 
 @unittest.skipIf(os.geteuid() != 0, "only root can be another user")
 class FilesOfAnOrdinaryUser(Files):

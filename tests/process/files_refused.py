@@ -59,9 +59,10 @@ class FilesRefused(FilesCase):
             out, said, _ = self.end(self.start(PATHS.command, "report", source, "-o", path), 1)
             self.assertRegex(said, f"^custash: {path}: {why or '.+'}\n$")
             self.assertEqual(out, b"")
-            said = self.end(self.start(PATHS.command, "run", "--record", path, "--lib", PATHS.library, "--", "echo", "ran"), 125)
-            self.assertEqual(said[0], b"")
-            self.assertRegex(said[1], rf"^custash: \S*{path}: {why or '.+'}\n$")
+            for option in ("--record", "--record-history"):
+                said = self.end(self.start(PATHS.command, "run", option, path, "--lib", PATHS.library, "--", "echo", "ran"), 125)
+                self.assertEqual(said[0], b"")
+                self.assertRegex(said[1], rf"^custash: \S*{path}: {why or '.+'}\n$")
         os.chmod(self.path("far.html"), 0o555)
         if self.user is not None or os.geteuid() != 0:  # root may write anywhere
             path = self.path("far.html/x.html")

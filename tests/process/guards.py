@@ -182,17 +182,6 @@ class Guards(Case):
         self.assertTrue(shown.endswith("custash: guard: 1 found; 1 allocation was guarded\n"), shown)
         self.assertEqual(self.report(steps[:2], to="-")[1], "custash: guard: nothing found; 1 allocation was guarded\n")
 
-    def test_fills_show_what_nobody_wrote_and_spoil_nothing(self):
-        for conf, byte in (("guard:all+fill", 255), ("guard:all", 0)):
-            with actor.Actor(CUSTASH_CONF=conf) as process:
-                for number in range(20):
-                    process.ok("alloc 100000")
-                    self.assertEqual(process.number(f"check {number} {byte}"), 0)
-                    process.ok(f"fill {number} 7 0")
-                    self.assertEqual(process.number(f"check {number} 7"), 0)
-                    process.ok(f"free {number}")
-                process.quit()
-
     def test_files_that_are_there_stay(self):
         """At the name of the option, and at the one with the process's number: empty, or a guard report."""
         with tempfile.TemporaryDirectory() as folder:

@@ -248,11 +248,6 @@ class Shells(Installed):
         return set(self.built("bash", "-c", f"source {script}; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; "
                                             "_custash; printf '%s\\n' \"${COMPREPLY[@]}\"").split())
 
-    def test_a_word_that_is_no_command_is_named(self):
-        done = execute(self.command, "./train", "--epochs", "3")
-        self.assertEqual(done.returncode, 125)
-        self.assertRegex(done.stderr, r"^custash: \./train: no such command .*custash run -- \./train")
-
     def test_bash_offers_what_help_lists(self):
         self.assertLessEqual(set(self.commands), self.complete("custash", ""))
         self.assertIn("run", self.complete("custash", "ru"))

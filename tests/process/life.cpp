@@ -37,14 +37,6 @@ struct Global {
   }
 } global;
 
-void exit_live() {
-  start();
-  for (int i = 0; i < 100; ++i) {
-    device_address a = 0;
-    if (cu.cuMemAlloc_v2(&a, 1000U * (i + 1)) != 0) say("alloc", i);
-  }
-}
-
 void static_free() {
   start();
   say("alloc", cu.cuMemAlloc_v2(&late, 4096));
@@ -122,42 +114,13 @@ void forked() {
   std::printf("# parent served %lld\n", served());
 }
 
-// A child that forks before CUDA was used is a process like any other.
-void forked_before() {
-  const pid_t child = fork();
-  if (child == 0) {
-    device_address a = 0;
-    start();
-    say("alloc", cu.cuMemAlloc_v2(&a, 4096));
-    std::printf("# %lld\n", served());
-    std::exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  say("child exit", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
-}
-
-// A new program in place of this one starts afresh.
-void executed(char** argv) {
-  start();
-  device_address a = 0;
-  say("alloc", cu.cuMemAlloc_v2(&a, 4096));
-  std::fflush(stdout);
-  char again[] = "exit";
-  char* arguments[] = {argv[0], again, nullptr};
-  execv("/proc/self/exe", arguments);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   const char* const which = argc > 1 ? argv[1] : "";
-  if (std::strcmp(which, "exit") == 0) exit_live();
   if (std::strcmp(which, "static") == 0) static_free();
   if (std::strcmp(which, "threads") == 0) exit_with_threads();
   if (std::strcmp(which, "race") == 0) race();
   if (std::strcmp(which, "fork") == 0) forked();
-  if (std::strcmp(which, "fork_before") == 0) forked_before();
-  if (std::strcmp(which, "exec") == 0) executed(argv);
   return 0;
 }

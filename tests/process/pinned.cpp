@@ -78,14 +78,6 @@ void reset() {
   SAY(cudaFreeHost(p));
 }
 
-void exit_live() {
-  for (int i = 1; i <= 20; ++i) {
-    void* p = nullptr;
-    SAY(cudaHostAlloc(&p, kBytes / 10 * static_cast<unsigned>(i), 0));
-    if (i % 3 == 0) SAY(cudaFreeHost(p));
-  }
-}
-
 void free_at_exit() {
   SAY(cudaMallocHost(&late, kBytes));
   SAY(std::atexit([] {
@@ -118,7 +110,6 @@ int main(int argc, char** argv) {
   if (std::strcmp(which, "answers") == 0) say_all();
   if (std::strcmp(which, "fork") == 0) forked();
   if (std::strcmp(which, "reset") == 0) reset();
-  if (std::strcmp(which, "exit") == 0) exit_live();
   if (std::strcmp(which, "atexit") == 0) free_at_exit();
   if (std::strcmp(which, "static") == 0) free_statically();
   if (std::strcmp(which, "churn") == 0) churn();

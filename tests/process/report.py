@@ -322,16 +322,6 @@ class Report(InOneFolder):
         self.command("run", "--lib", PATHS.library, "--record-history", self.path("a,b.html"), "--", program, "quiet",
                      code=125, err="custash: --record-history takes a path without commas\n")
 
-    def test_run_with_history_removes_nothing_by_mistake_and_says_at_once_what_it_cannot_write(self):
-        precious = self.path("train.py")
-        self.write(precious, "kept")
-        os.mkdir(self.path("folder.html"))
-        for name, why in (("train.py", "its ending is none of .*"), ("none/x.html", "No such file or directory"),
-                          ("folder.html", "Is a directory")):
-            self.command("run", "--lib", PATHS.library, "--record-history", self.path(name), "--", "/bin/echo", "started",
-                         code=125, err=f"custash: .*{name}: {why}\n")
-        self.assertEqual(self.read(precious), "kept")
-
     def lines_of_python(self, name):
         snapshot = self.load(name)
         lines = set()
