@@ -23,6 +23,8 @@ SLEEP = ("sleep_after:1", "deep_trim_after:1", "yield_after:1")
 STEPS = ("alloc 1000", "fill 0 7", "free 0", "free 0")
 LOADED = "c = ctypes.CDLL(None)\nloaded = lambda: 'libcustash-check' in open('/proc/self/maps').read()\n"
 NAMES = ("libcustash.so", "libcustash-check.so")
+BEGIN = ("c = ctypes.c_void_p()\n"
+         "assert not d.cuInit(0) and not d.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0) and not d.cuCtxSetCurrent(c)\n")
 
 
 class CheckLibrary(InFolder):
@@ -132,10 +134,13 @@ class CheckLibrary(InFolder):
 
     def python(self, code, preload, conf="guard:all,guard_report:-", **more):
         """What CUDA's driver, by ctypes as `d`, was asked. `p` is a place for an address."""
-        begin = ("import ctypes, os, sys; os.chdir('/'); d = ctypes.CDLL('libcuda.so.1'); c, p = ctypes.c_void_p(), ctypes.c_uint64()\n"
-                 "assert not d.cuInit(0) and not d.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0) and not d.cuCtxSetCurrent(c)\n")
+        begin = "import ctypes, os, sys; os.chdir('/'); d = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_uint64()\n"
+        return self.run_python(begin + BEGIN + code, preload, conf, **more)
+
+    def run_python(self, code, preload, conf, **more):
+        """What a Python program prints on standard error."""
         must_load_the_library(sys.executable)
-        done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=100, check=False,
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False,
                               env=environment(False, LD_PRELOAD=preload, CUSTASH_CONF=conf), **more)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stderr
@@ -151,33 +156,43 @@ class CheckLibrary(InFolder):
         for preload in (f"./{NAMES[0]}", os.path.join(link, NAMES[0])):
             self.assertEqual(self.python(code, preload, cwd=folder), "custash: guard: nothing found; 1 allocation was guarded\n")
 
+    def fail_mallocs(self, numbers, count, conf, code):
+        """The code in a process for each number of the first malloc of custash's that fails: the first exception makes the
+        unwinder ready."""
+        loop = ("import ctypes, os, sys; os.chdir('/'); api = ctypes.CDLL(None)\n"
+                "fail, size, p = api.fail_mallocs_of_custash, ctypes.c_size_t(4 << 20), ctypes.c_uint64()\n"
+                f"for which in map(ctypes.c_long, {list(numbers)}):\n"
+                "    if os.fork() == 0:\n"
+                "        d = ctypes.CDLL('libcuda.so.1')\n"
+                f"        exec({BEGIN + code!r}, globals())\n"
+                "        sys.exit()\n"
+                "    assert os.wait()[1] == 0, which")
+        self.run_python(loop.replace("COUNT", f"ctypes.c_long({count})"), f"{PATHS.library}:{PATHS.programs}/libno_memory.so", conf)
+
     def test_host_memory_runs_out(self):
-        """Whichever malloc fails in either library, no exception of one ends the process in the other. Each needs a process: the
-        first exception makes the unwinder ready."""
-        fails = os.path.join(PATHS.programs, "libno_memory.so")
-        code = ("fail, which, count = ctypes.CDLL(None).fail_mallocs_of_custash, ctypes.c_long({}), ctypes.c_long({})\n"
-                "for i in range(2): assert not d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(5000))\n"
-                "fail(which, count)\n"
+        """Whichever malloc fails in either library, no exception of one ends the process in the other."""
+        code = ("kept = [ctypes.c_uint64(), ctypes.c_uint64()]\n"
+                "for each in kept: assert not d.cuMemAlloc_v2(ctypes.byref(each), ctypes.c_size_t(5000))\n"
+                "fail(which, COUNT)\n"
                 "codes = [d.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(1000))]\n"
                 "if not codes[0]: codes += [d.cuMemsetD8_v2(p, 7, ctypes.c_size_t(1000)), d.cuCtxSynchronize(), d.cuMemFree_v2(p)]\n"
-                "calls = fail(ctypes.c_long(-1), count)\n"
-                "assert set(codes) <= {{0, 2}} and calls, (codes, calls)")
+                "calls = fail(ctypes.c_long(-1), COUNT)\n"
+                # Before the end of the process, where custash rests while work runs, and the simulator's clock with it.
+                "for each in kept: d.cuMemFree_v2(each)\n"
+                "d.cuCtxSynchronize()\n"
+                "assert set(codes) <= {0, 2} and calls, (codes, calls)")
         for conf in ("guard:all,guard_report:-", "history:100"):
-            for which in range(0, 40):
-                self.python(code.format(which, 1), f"{PATHS.library}:{fails}", conf)
-        code = ("fail, which, count = ctypes.CDLL(None).fail_mallocs_of_custash, ctypes.c_long({}), ctypes.c_long({})\n"
-                "host, size = (ctypes.c_ubyte * 3)(), ctypes.c_size_t(4 << 20)\n"
+            self.fail_mallocs(range(40), 1, conf, code)
+        code = ("host = (ctypes.c_ubyte * 3)()\n"
                 "assert not d.cuMemAlloc_v2(ctypes.byref(p), size) and not d.cuMemsetD8_v2(p, 7, size)\n"
-                "assert not ctypes.CDLL(None).custash_trim_deep(0)\n"  # opens it
-                "fail(which, count)\n"
-                "code = ctypes.CDLL(None).custash_sleep(0)\n"
+                "assert not api.custash_trim_deep(0)\n"  # opens it
+                "fail(which, COUNT)\n"
+                "code = api.custash_sleep(0)\n"
                 "failed = d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3)) and d.cuMemcpyDtoH_v2(host, p, ctypes.c_size_t(3))\n"
-                "calls = fail(ctypes.c_long(-1), count)\n"
+                "calls = fail(ctypes.c_long(-1), COUNT)\n"
                 "assert code in (0, 2, 7, 8) and calls and not failed and list(host) == [7, 7, 7], (code, calls, failed)")
-        for which in (*range(0, 48, 5), *range(48, 66)):
-            self.python(code.format(which, 1), f"{PATHS.library}:{fails}", "")
-        for which in range(0, 66, 3):  # none is left for the exception
-            self.python(code.format(which, 5), f"{PATHS.library}:{fails}", "")
+        self.fail_mallocs([*range(0, 48, 5), *range(48, 66)], 1, "", code)
+        self.fail_mallocs(range(0, 66, 3), 5, "", code)  # none is left for the exception
 
     def test_programs_with_custash_linked_in(self):
         self.assertEqual(self.say(CHECKS[0], name="actor_custash"), "custash: guard: nothing was checked: "

@@ -111,4 +111,5 @@ int main(int argc, char** argv) {
       if (std::strcmp(step.name, argv[i]) == 0) step.run();
     if (const int count = std::atoi(argv[i]); count != 0) overrun_the_last(count);
   }
+  cudaDeviceSynchronize();  // the clock of the simulated device stands still meanwhile
 }

@@ -123,12 +123,13 @@ class Checks(InOneFolder):
                 (["over", "_exit"], "devices=1", "", FAILED, "1 found; 1 allocation was guarded"),
                 (["over", "kill"], "devices=1", "", FAILED, "1 found; 1 allocation was guarded")):
             with self.subTest(steps=steps, sim=sim, conf=conf):
-                options = (*CHECK, *(("--conf", conf) if conf else ()))
-                got, _, last = self.run_it(options, steps, sim=sim)
+                got, _, last = self.run_it((*CHECK, *(("--conf", conf) if conf else ())), steps, sim=sim)
                 self.assertEqual((got, last), (status, expected))
-                got, _, last = self.run_it(options[:1] + options[3:], steps, sim=sim)  # the status stays without the option
-                self.assertNotEqual(got, FAILED if sim != "devices=0" else None)
-                self.assertEqual(last, expected)
+
+    def test_without_the_option_the_status_is_the_program_s_own(self):
+        for steps, status, expected in ((["device"], 0, NOTHING), (["over", "_exit"], 6, "1 found; 1 allocation was guarded")):
+            got, _, last = self.run_it(CHECK[:1], steps)
+            self.assertEqual((got, last), (status, expected))
 
     def test_the_closing_line_counts_what_had_no_room(self):
         status, _, last = self.run_it(CHECK, ["5000"])
