@@ -141,7 +141,7 @@ class Browser:
         self.ask("Input.dispatchKeyEvent", type="keyDown", **given, **({"text": text} if text else {}))
         self.ask("Input.dispatchKeyEvent", type="keyUp", **given)
 
-    def picture(self, path, whole=True):
-        data = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+    def picture(self, path):
+        data = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=False)["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(data))

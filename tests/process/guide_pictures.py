@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Draws docs/top.png, docs/top-asleep.png and the pictures of docs/guide.md anew, from programs over the simulated driver:
+"""Draws docs/top.png, docs/top-asleep.png and the pictures of docs/guide.md anew, from programs over the simulated driver, and
+those of reports from made-up trainings:
 
   python3 tests/process/guide_pictures.py build
 
 It needs tmux, Chromium and a compiler.
 """
 import html
+import json
 import os
 import pathlib
 import re
@@ -15,6 +17,7 @@ import tempfile
 import time
 
 import browser
+import made_snapshot
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLUMNS = 104
@@ -68,7 +71,7 @@ def draw(shows, path, picture, width, height, theme):
     shows.ask("Page.navigate", url=path.as_uri())
     shows.wait("location.protocol === 'file:' && document.readyState === 'complete' && document.body?.dataset.ready !== 'no'")
     time.sleep(1)
-    shows.picture(str(ROOT / "docs" / picture), whole=False)
+    shows.picture(str(ROOT / "docs" / picture))
 
 
 def top(build, folder, shows, picture, started, machine, rows):
@@ -115,6 +118,22 @@ def guide(build, folder, shows):
         draw(shows, folder / file, f"guide-{name}.png", 1100, height, "light")
 
 
+def reports(build, folder, shows):
+    paths = []
+    for name, cache in (("before", 0), ("after", 390_000)):
+        paths.append(folder / f"{name}.json")
+        paths[-1].write_text(json.dumps(made_snapshot.training(3000, name="python3 train.py", cache=cache)))
+    page, both = folder / "report.html", folder / "both.html"
+    subprocess.run([build / "tools/custash", "report", paths[1], "-o", page], check=True)
+    subprocess.run([build / "tools/custash", "report", *paths, "-o", both], check=True)
+    for theme, opened, name, height in (("light", page, "light", 1240), ("dark", page, "dark", 1240), ("light", both, "compare", 1180)):
+        shows.look(1180, height, theme)
+        shows.open(opened)
+        if opened == page:
+            shows.run("choose(1000, 1700)")
+        shows.picture(str(ROOT / "docs" / f"report-{name}.png"))
+
+
 def main(build):
     shows = browser.Browser()
     try:
@@ -122,6 +141,7 @@ def main(build):
             top(build, pathlib.Path(folder), shows, "top.png", PROGRAMS, "devices=4,memory=24g", 15)
             top(build, pathlib.Path(folder), shows, "top-asleep.png", SERVERS, "devices=1,memory=8g", 10)
             guide(build, pathlib.Path(folder), shows)
+            reports(build, pathlib.Path(folder), shows)
     finally:
         shows.close()
 
