@@ -147,14 +147,15 @@ class LoaderLock(Live):
 
     def test_requests(self):
         for conf in ("", "history:100"):
+            asking = {}
             for words in (("snapshot",), ("leaks",), ("snapshot", "--history"), ("stat",), ("trim",), ("sleep",), ("trim", "--deep")):
-                with self.subTest(words, conf=conf):
-                    process = self.loading(1200, conf)
-                    within(20, lambda: services(process.pid))
-                    asked = subprocess.Popen([PATHS.command, *words, str(process.pid), *(("-o", "/dev/null") if words == ("snapshot",) else ())],
-                                             env=program.environment(False), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-                    self.assertEqual(process.communicate(timeout=30)[0], "0\n")
-                    asked.communicate(timeout=30)
+                process = self.loading(1200, conf)
+                within(20, lambda process=process: services(process.pid))
+                command = [PATHS.command, *words, str(process.pid), *(("-o", "/dev/null") if words == ("snapshot",) else ())]
+                asking[words] = process, subprocess.Popen(command, env=program.environment(False), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for words, (process, asked) in asking.items():
+                self.assertEqual(process.communicate(timeout=30)[0], "0\n", (words, conf))
+                asked.communicate(timeout=30)
 
 
 class Pages(Live):
