@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
 """The driver's door, by whichever way a program comes: same codes as bare, and served by custash."""
-import os
-
 import program
 from program import Case, notes, run
 

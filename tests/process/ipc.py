@@ -184,7 +184,7 @@ class Served(Anywhere):
         self.settings = self.settings.replace("80g", "1g")
         a, b = self.actor(), self.actor()
         cache = {}
-        for turn in range(600):
+        for turn in range(300):
             number, at = a.ok(f"alloc {4 * MIB}")
             a.fill(number, turn % 250)
             handle = a.ok(f"export {number}")[0]

@@ -368,7 +368,7 @@ int main(int argc, char** argv) {
   if (calls::library == nullptr || call("cuInit", 0U) != 0) return 3;
   if (call("cuDevicePrimaryCtxRetain", &context, 0) != 0) return 5;
   call("cuCtxSetCurrent", context);
-  if (argv[1] == std::string("pool") || std::getenv("OWN_POOL") != nullptr) {
+  if (argv[1] == std::string("pool")) {
     CUmemPoolProps properties{};
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
