@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Names of call sites: functions and lines of a program that is built with debug information, without, stripped, with a
 separate debug file, and by nvcc; the same name in every form; never a wrong one."""
-import itertools
 import json
 import os
 import pickle
@@ -197,9 +196,8 @@ class Names(InOneFolder):
             self.assertEqual(self.command("diff", files[0], number), "no change\n")
             process.send_signal(signal.SIGKILL)
         files.append(where + ".report.html")
-        for before, after in itertools.permutations(files, 2):
-            self.assertEqual(self.command("diff", before, after), "no change\n", (before, after))
         for file in files:
+            self.assertEqual(self.command("diff", files[0], file), "no change\n", file)
             self.assertEqual(self.command("leaks", file).replace("allocated in " + file, "allocated now"), live)
         return live
 
