@@ -6,9 +6,9 @@
 // and setup. Ends with "fault: N runs over M scenarios, F failed".
 #include "allocator/base/mutex.hpp"
 #include "tests/fault/pinned_sleep.hpp"
-#include "tests/fault/plan.hpp"
 #include "tests/fault/scenarios.hpp"
 #include "tests/fault/script.hpp"
+#include "tests/property/plan.hpp"
 #include "tests/property/world_base.hpp"
 
 #include <algorithm>
@@ -23,155 +23,24 @@
 namespace custash::property {
 namespace {
 
-class FaultDoor final : public Door {
- public:
-  FaultDoor(std::unique_ptr<Door> to, Plan& plan) : to_(std::move(to)), plan_(plan) {}
-
-  CUresult malloc(CUcontext context, Bytes bytes, Address* out) override {
-    return armed([&] { return to_->malloc(context, bytes, out); });
+// The plans for a scenario of `calls` calls. A call fails in four ways: with either code, once
+// or from then on. Each call fails in all four; with CUSTASH_FAULT_STRIDE=N each way takes
+// every Nth call and begins at another one, so that no call fails in two ways.
+std::vector<Plan> plans_of(std::uint64_t calls) {
+  const char* const text = std::getenv("CUSTASH_FAULT_STRIDE");
+  const std::uint64_t asked = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  const std::uint64_t stride = asked == 0 ? 1 : asked;
+  std::vector<Plan> plans;
+  std::uint64_t way = 0;
+  for (const bool persistent : {false, true}) {
+    for (const CUresult code : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+      for (std::uint64_t at = 1 + way * stride / 4; at <= calls; at += stride)
+        plans.push_back({.at = at, .code = code, .persistent = persistent});
+      ++way;
+    }
   }
-
-  CUresult free(Address address) override {
-    return armed([&] { return to_->free(address); });
-  }
-
-  CUresult malloc_async(CUcontext context,
-                        CUstream stream,
-                        Bytes bytes,
-                        Address* out) override {
-    return armed([&] { return to_->malloc_async(context, stream, bytes, out); });
-  }
-
-  CUresult free_async(Address address, CUstream stream) override {
-    return armed([&] { return to_->free_async(address, stream); });
-  }
-
-  CUresult record_stream(Address address, CUstream stream) override {
-    return armed([&] { return to_->record_stream(address, stream); });
-  }
-
-  CUresult submit(CUstream stream,
-                  SubmissionKind view,
-                  Address first,
-                  Address second,
-                  const Call& call) override {
-    return armed([&] { return to_->submit(stream, view, first, second, unarmed(call)); });
-  }
-
-  CUresult begin_capture(CUstream stream, const Call& call) override {
-    return armed([&] { return to_->begin_capture(stream, unarmed(call)); });
-  }
-
-  CUresult submit_named(CUstream stream,
-                        const std::vector<Address>& named,
-                        const Call& call) override {
-    return armed([&] { return to_->submit_named(stream, named, unarmed(call)); });
-  }
-
-  CUresult end_capture(CUstream stream, CUgraph* graph, const Call& call) override {
-    return armed([&] { return to_->end_capture(stream, graph, unarmed(call)); });
-  }
-
-  CUresult instantiate(CUgraphExec* exec, CUgraph graph, const Call& call) override {
-    return armed([&] { return to_->instantiate(exec, graph, unarmed(call)); });
-  }
-
-  CUresult destroy_graph(const void* handle, const Call& call) override {
-    return armed([&] { return to_->destroy_graph(handle, unarmed(call)); });
-  }
-
-  CUresult destroy_stream(CUstream stream, const Call& call) override {
-    return armed([&] { return to_->destroy_stream(stream, unarmed(call)); });
-  }
-
-  CUresult destroy_context(CUcontext context, const Call& call) override {
-    return armed([&] { return to_->destroy_context(context, unarmed(call)); });
-  }
-
-  void sleep(int device) override {
-    plan_.arm();
-    to_->sleep(device);
-    plan_.disarm();
-  }
-
-  void look_for_idle_memory() override {
-    plan_.arm();
-    to_->look_for_idle_memory();
-    plan_.disarm();
-  }
-
-  void deep_trim() override {
-    if (plan_.persistent) to_->wake();
-    plan_.arm();
-    to_->deep_trim();
-    plan_.disarm();
-  }
-
-  void wake() override { to_->wake(); }
-
-  CUresult empty_cache(CUcontext context) override {
-    return armed([&] { return to_->empty_cache(context); });
-  }
-
-  CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
-    return armed([&] {
-      return to_->submit_early(stream,
-                               [&](bool may) { return unarmed([&] { return call(may); })(); });
-    });
-  }
-
-  void peer_enabled(CUcontext owner, CUcontext accessor) override {
-    plan_.arm();
-    to_->peer_enabled(owner, accessor);
-    plan_.disarm();
-  }
-
-  CUresult share(int block, Address address) override {
-    return armed([&] { return to_->share(block, address); });
-  }
-
-  void unshare(int block) override { to_->unshare(block); }
-
-  CUresult leave(Address address) override {
-    return armed([&] { return to_->leave(address); });
-  }
-
-  CUresult ours(const Call& call) override {
-    return armed([&] { return to_->ours(call); });
-  }
-
-  Allocator* core() override { return to_->core(); }
-
-  std::string check(int device, std::int64_t live, bool exact) override {
-    return to_->check(device, live, exact);
-  }
-
-  std::string check_empty(int device) override { return to_->check_empty(device); }
-
- private:
-  template <typename Body>
-  CUresult armed(const Body& body) {
-    // Where every call is refused, waking would wait for ever, as it must.
-    if (plan_.persistent) to_->wake();
-    plan_.arm();
-    const CUresult result = body();
-    plan_.disarm();
-    return result;
-  }
-
-  // The program's own call, in the middle of ours.
-  Call unarmed(const Call& call) {
-    return [this, &call] {
-      plan_.disarm();
-      const CUresult result = call();
-      plan_.arm();
-      return result;
-    };
-  }
-
-  std::unique_ptr<Door> to_;
-  Plan& plan_;
-};
+  return plans;
+}
 
 std::atomic<int> entries_with_lock_held = 0;
 
@@ -191,9 +60,7 @@ std::string first_refused(const Plan& plan) {
 
 Result run(const Program& program, Setup setup, Plan plan) {
   sim::RaceDetector& detector = sim::listening_detector();
-  setup.wrap = [&plan](std::unique_ptr<Door> door) -> std::unique_ptr<Door> {
-    return std::make_unique<FaultDoor>(std::move(door), plan);
-  };
+  setup.plan = &plan;
   std::optional<PinnedSleep> store;
   if (setup.config.sleep_pinned != 0) setup.store = &store.emplace(setup.config);
   const std::unique_ptr<WorldBase> world = world_of(program, setup, detector);

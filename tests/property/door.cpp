@@ -10,6 +10,7 @@
 #include "allocator/sleep/sleep.hpp"
 #include "allocator/submission.hpp"
 #include "interpose/check/guarded_memory.hpp"
+#include "tests/property/plan.hpp"
 #include "tests/sim/sim.hpp"
 
 #include <array>
@@ -20,81 +21,6 @@
 
 namespace custash::property {
 namespace {
-
-// Stream-ordered memory comes fresh from cuMemAlloc and goes back at the end: so nothing but
-// the program itself brings operations into an order.
-class BareDoor final : public Door {
- public:
-  CUresult malloc(CUcontext, Bytes bytes, Address* out) override { return alloc(bytes, out); }
-
-  CUresult free(Address address) override { return cuMemFree(address); }
-
-  CUresult malloc_async(CUcontext, CUstream, Bytes bytes, Address* out) override {
-    return alloc(bytes, out);
-  }
-
-  CUresult free_async(Address, CUstream) override { return CUDA_SUCCESS; }
-
-  CUresult record_stream(Address, CUstream) override { return CUDA_SUCCESS; }
-
-  CUresult submit(CUstream, SubmissionKind, Address, Address, const Call& call) override {
-    return call();
-  }
-
-  CUresult begin_capture(CUstream, const Call& call) override { return call(); }
-
-  CUresult submit_named(CUstream, const std::vector<Address>&, const Call& call) override {
-    return call();
-  }
-
-  CUresult end_capture(CUstream, CUgraph*, const Call& call) override { return call(); }
-
-  CUresult instantiate(CUgraphExec*, CUgraph, const Call& call) override { return call(); }
-
-  CUresult destroy_graph(const void*, const Call& call) override { return call(); }
-
-  CUresult destroy_stream(CUstream, const Call& call) override { return call(); }
-
-  CUresult destroy_context(CUcontext, const Call& call) override { return call(); }
-
-  CUresult empty_cache(CUcontext) override { return CUDA_SUCCESS; }
-
-  void sleep(int) override {}
-
-  void deep_trim() override {}
-
-  void wake() override {}
-
-  void look_for_idle_memory() override {}
-
-  CUresult submit_early(CUstream, const std::function<CUresult(bool)>& call) override {
-    return call(true);
-  }
-
-  void peer_enabled(CUcontext, CUcontext) override {}
-
-  CUresult share(int, Address) override { return CUDA_SUCCESS; }
-
-  void unshare(int) override {}
-
-  CUresult leave(Address) override { return CUDA_SUCCESS; }
-
-  CUresult ours(const Call& call) override { return call(); }
-
-  Allocator* core() override { return nullptr; }
-
-  std::string check(int, std::int64_t, bool) override { return {}; }
-
-  std::string check_empty(int) override { return {}; }
-
- private:
-  static CUresult alloc(Bytes bytes, Address* out) {
-    CUdeviceptr address = 0;
-    const CUresult result = cuMemAlloc(&address, bytes);
-    *out = address;
-    return result;
-  }
-};
 
 CUresult no_registration(int* value, CUdevice_attribute which, CUdevice device) {
   const CUresult result = cuDeviceGetAttribute(value, which, device);
@@ -111,16 +37,20 @@ const Driver* driver_of(const CachedOptions& options) {
 class CachedDoor final : public Door {
  public:
   explicit CachedDoor(const CachedOptions& options)
-      : fast_(options.fast), allocator_(*new Allocator(*driver_of(options), options.config)) {
+      : fast_(options.fast),
+        plan_(options.plan),
+        allocator_(*new Allocator(*driver_of(options), options.config)) {
     if (options.store != nullptr) Sleep(allocator_).set_store(*options.store);
   }  // never destroyed, as in the product
 
   CUresult malloc(CUcontext context, Bytes bytes, Address* out) override {
+    const Ours now(*this);
     if (fast_ && (*out = allocator_.try_allocate(context, bytes)) != 0) return CUDA_SUCCESS;
     return allocator_.allocate(context, bytes, out).code();
   }
 
   CUresult free(Address address) override {
+    const Ours now(*this);
     if (fast_ && allocator_.try_free(address)) return settled(address, CUDA_SUCCESS);
     const auto status = allocator_.free(address);
     return status ? settled(address, status->code()) : cuMemFree(address);
@@ -130,6 +60,7 @@ class CachedDoor final : public Door {
                         CUstream stream,
                         Bytes bytes,
                         Address* out) override {
+    const Ours now(*this);
     // Each block counts for its context's account, as one of a pool of the program's.
     Accounts::Number& account = accounts_[context];
     if (account == 0) account = memory_.accounts().open();
@@ -140,11 +71,13 @@ class CachedDoor final : public Door {
   }
 
   CUresult free_async(Address address, CUstream stream) override {
+    const Ours now(*this);
     const auto status = allocator_.free_on(address, stream, NullStream::Legacy);
     return status ? settled(address, status->code()) : cuMemFreeAsync(address, stream);
   }
 
   CUresult record_stream(Address address, CUstream stream) override {
+    const Ours now(*this);
     return allocator_.record_stream(address, stream, NullStream::Legacy).code();
   }
 
@@ -153,12 +86,14 @@ class CachedDoor final : public Door {
                   Address first,
                   Address second,
                   const Call& call) override {
+    const Ours now(*this);
     return submit(stream, view, {first, second}, {}, call);
   }
 
   CUresult submit_named(CUstream stream,
                         const std::vector<Address>& named,
                         const Call& call) override {
+    const Ours now(*this);
     const auto read = [](const void* addresses, std::vector<Address>* out) {
       *out = *static_cast<const std::vector<Address>*>(addresses);
       return Captures::Reading::Whole;
@@ -167,30 +102,34 @@ class CachedDoor final : public Door {
   }
 
   CUresult begin_capture(CUstream stream, const Call& call) override {
+    const Ours now(*this);
     GraphMemory(allocator_).capture_begins(stream, NullStream::Legacy);
-    const CUresult result = call();
+    const CUresult result = theirs(call);
     GraphMemory(allocator_)
         .capture_begin_done(stream, NullStream::Legacy, result == CUDA_SUCCESS);
     return result;
   }
 
   CUresult end_capture(CUstream stream, CUgraph* graph, const Call& call) override {
-    const CUresult result = call();
+    const Ours now(*this);
+    const CUresult result = theirs(call);
     GraphMemory(allocator_)
         .capture_ended(stream, NullStream::Legacy, result == CUDA_SUCCESS ? *graph : nullptr);
     return result;
   }
 
   CUresult instantiate(CUgraphExec* exec, CUgraph graph, const Call& call) override {
-    const CUresult result = call();
+    const Ours now(*this);
+    const CUresult result = theirs(call);
     if (result == CUDA_SUCCESS) GraphMemory(allocator_).made(*exec, graph);
     return result;
   }
 
   CUresult destroy_graph(const void* handle, const Call& call) override {
+    const Ours now(*this);
     GraphMemory memory(allocator_);
     const GraphMemory::Leaving leaving = memory.leaves(handle);
-    const CUresult result = call();
+    const CUresult result = theirs(call);
     if (result == CUDA_SUCCESS)
       memory.destroyed(leaving);
     else
@@ -199,23 +138,26 @@ class CachedDoor final : public Door {
   }
 
   CUresult destroy_stream(CUstream stream, const Call& call) override {
+    const Ours now(*this);
     allocator_.stream_destroyed(stream);
-    return call();
+    return theirs(call);
   }
 
   CUresult destroy_context(CUcontext context, const Call& call) override {
+    const Ours now(*this);
     allocator_.context_destroyed(context);
     const Accounts::Number account = accounts_[context];
     accounts_.erase(context);
     std::erase_if(charged_, [&](const auto& each) { return each.second.account == account; });
     if (account != 0) memory_.accounts().forget(account);
     if (account != 0) memory_.accounts().close(account);
-    const CUresult result = call();
+    const CUresult result = theirs(call);
     allocator_.context_gone(context);
     return result;
   }
 
   CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) override {
+    const Ours now(*this);
     const Position owed = Submission::order_wanted(allocator_, stream, NullStream::Legacy);
     const CUresult result =
         submit(stream, SubmissionKind::Hidden, 0, 0, [&] { return call(owed.none()); });
@@ -225,14 +167,16 @@ class CachedDoor final : public Door {
   }
 
   void peer_enabled(CUcontext owner, CUcontext accessor) override {
+    const Ours now(*this, Awake::AsIs);
     allocator_.peer_access_enabled(owner, accessor);
   }
 
   CUresult share(int id, Address address) override {
+    const Ours now(*this);
     BlockInfo info;
     ExportedBlock block;
     if (allocator_.find(address, &info) != Ownership::Live) return CUDA_ERROR_INVALID_VALUE;
-    if (const CUresult left = leave(address); left != CUDA_SUCCESS) return left;
+    if (const CUresult left = make_quiet(address); left != CUDA_SUCCESS) return left;
     if (!PeerProcesses(allocator_).pin(address, info.buffer_id, &block))
       return CUDA_ERROR_INVALID_VALUE;
     pinned_[id] = std::move(block);
@@ -247,34 +191,41 @@ class CachedDoor final : public Door {
   }
 
   CUresult leave(Address address) override {
-    BlockInfo info;
-    if (allocator_.find(address, &info) == Ownership::Live)
-      Sleep(allocator_).keep_awake(info.base, info.buffer_id, true);
-    return PeerProcesses(allocator_).quiet(address).code();
+    const Ours now(*this);
+    return make_quiet(address);
   }
 
-  CUresult ours(const Call& call) override { return call(); }
+  CUresult ours(const Call& call) override {
+    const Ours now(*this);
+    return call();
+  }
 
   Allocator* core() override { return &allocator_; }
 
   CUresult empty_cache(CUcontext context) override {
+    const Ours now(*this);
     ContextCache* const cache = allocator_.state().known(context);
     return cache == nullptr ? CUDA_SUCCESS : cache->trim().code();
   }
 
   void sleep(int device) override {
+    const Ours now(*this, Awake::AsIs);
     constexpr Nanoseconds kPatience = 2'000'000;
     (void)Sleep(allocator_).go({.device = device, .patience = kPatience});
   }
 
   void deep_trim() override {
+    const Ours now(*this);
     constexpr Nanoseconds kPatience = 2'000'000;
     (void)DeepTrim(allocator_).go({.patience = kPatience});
   }
 
   void wake() override { Sleep(allocator_).wake(); }
 
-  void look_for_idle_memory() override { (void)IdleMemory(allocator_).give_back(); }
+  void look_for_idle_memory() override {
+    const Ours now(*this, Awake::AsIs);
+    (void)IdleMemory(allocator_).give_back();
+  }
 
   std::string check(int device, std::int64_t live, bool exact) override {
     if (!allocator_.validate()) return "validate() is false";
@@ -337,6 +288,45 @@ class CachedDoor final : public Door {
   }
 
  private:
+  enum class Awake { First, AsIs };
+
+  // While it lives the driver's calls are ours. Where every call is refused waking would wait
+  // for ever, as it must: so the process is woken before.
+  class Ours {
+   public:
+    explicit Ours(CachedDoor& door, Awake awake = Awake::First) : plan_(door.plan_) {
+      if (plan_ == nullptr) return;
+      if (plan_->persistent && awake == Awake::First) door.wake();
+      plan_->arm();
+    }
+
+    ~Ours() {
+      if (plan_ != nullptr) plan_->disarm();
+    }
+
+    Ours(const Ours&) = delete;
+    Ours& operator=(const Ours&) = delete;
+
+   private:
+    Plan* const plan_;
+  };
+
+  // The program's own call, in the middle of ours.
+  CUresult theirs(const Call& call) {
+    if (plan_ == nullptr) return call();
+    plan_->disarm();
+    const CUresult result = call();
+    plan_->arm();
+    return result;
+  }
+
+  CUresult make_quiet(Address address) {
+    BlockInfo info;
+    if (allocator_.find(address, &info) == Ownership::Live)
+      Sleep(allocator_).keep_awake(info.base, info.buffer_id, true);
+    return PeerProcesses(allocator_).quiet(address).code();
+  }
+
   CUresult submit(CUstream stream,
                   SubmissionKind view,
                   const std::array<Address, 2>& touched,
@@ -346,7 +336,7 @@ class CachedDoor final : public Door {
         allocator_, stream, NullStream::Legacy, view, touched[0], touched[1], names);
     // As interpose/hooks/guard_calls.cpp does it.
     if (view != SubmissionKind::Wait) GuardedMemory(allocator_).give_back_freed();
-    const CUresult result = call();
+    const CUresult result = theirs(call);
     submission.done(result);
     return result;
   }
@@ -364,6 +354,7 @@ class CachedDoor final : public Door {
   }
 
   const bool fast_;
+  Plan* const plan_;
   Allocator& allocator_;
   ChargedMemory memory_{allocator_};
   std::map<CUcontext, Accounts::Number> accounts_;
@@ -372,10 +363,6 @@ class CachedDoor final : public Door {
 };
 
 }  // namespace
-
-std::unique_ptr<Door> bare_door() {
-  return std::make_unique<BareDoor>();
-}
 
 std::unique_ptr<Door> cached_door(const CachedOptions& options) {
   return std::make_unique<CachedDoor>(options);

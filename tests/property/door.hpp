@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Door: where a program's calls go: straight to the driver (bare), or through the core as the
-// doors of interpose/ lead them (cached). One object a run, used by one thread at a time.
+// Door: where a program's calls go: straight to the driver (bare, this class itself), or
+// through the core as the doors of interpose/ lead them (cached). One object a run, used by one
+// thread at a time.
 #pragma once
 
 #include "allocator/allocator.hpp"
@@ -19,65 +20,98 @@ namespace custash::property {
 
 using Call = std::function<CUresult()>;
 
+struct Plan;
+
 class Door {
  public:
   virtual ~Door() = default;
 
-  virtual CUresult malloc(CUcontext context, Bytes bytes, Address* out) = 0;
-  virtual CUresult free(Address address) = 0;
-  virtual CUresult malloc_async(CUcontext context,
-                                CUstream stream,
-                                Bytes bytes,
-                                Address* out) = 0;
-  virtual CUresult free_async(Address address, CUstream stream) = 0;
-  virtual CUresult record_stream(Address address, CUstream stream) = 0;
-  virtual CUresult submit(CUstream stream,
-                          SubmissionKind view,
-                          Address first,
-                          Address second,
-                          const Call& call) = 0;
+  virtual CUresult malloc(CUcontext, Bytes bytes, Address* out) { return alloc(bytes, out); }
+
+  virtual CUresult free(Address address) { return cuMemFree(address); }
+
+  // Bare, stream-ordered memory comes fresh from cuMemAlloc and goes back at the end: so
+  // nothing but the program itself brings operations into an order.
+  virtual CUresult malloc_async(CUcontext, CUstream, Bytes bytes, Address* out) {
+    return alloc(bytes, out);
+  }
+
+  virtual CUresult free_async(Address, CUstream) { return CUDA_SUCCESS; }
+
+  virtual CUresult record_stream(Address, CUstream) { return CUDA_SUCCESS; }
+
+  virtual CUresult submit(CUstream, SubmissionKind, Address, Address, const Call& call) {
+    return call();
+  }
+
   // A kernel that may begin before the one in front of it has ended, as cuLaunchKernelEx makes
   // it; `call` is told whether it still may.
-  virtual CUresult submit_early(CUstream stream, const std::function<CUresult(bool)>& call) = 0;
+  virtual CUresult submit_early(CUstream, const std::function<CUresult(bool)>& call) {
+    return call(true);
+  }
+
   // A kernel whose parameters hold these addresses, and custash can read them.
-  virtual CUresult submit_named(CUstream stream,
-                                const std::vector<Address>& named,
-                                const Call& call) = 0;
-  virtual CUresult begin_capture(CUstream stream, const Call& call) = 0;
-  virtual CUresult end_capture(CUstream stream, CUgraph* graph, const Call& call) = 0;
-  virtual CUresult instantiate(CUgraphExec* exec, CUgraph graph, const Call& call) = 0;
-  virtual CUresult destroy_graph(const void* handle, const Call& call) = 0;
-  virtual CUresult destroy_stream(CUstream stream, const Call& call) = 0;
-  virtual CUresult destroy_context(CUcontext context, const Call& call) = 0;
-  virtual CUresult empty_cache(CUcontext context) = 0;
+  virtual CUresult submit_named(CUstream, const std::vector<Address>&, const Call& call) {
+    return call();
+  }
+
+  virtual CUresult begin_capture(CUstream, const Call& call) { return call(); }
+
+  virtual CUresult end_capture(CUstream, CUgraph*, const Call& call) { return call(); }
+
+  virtual CUresult instantiate(CUgraphExec*, CUgraph, const Call& call) { return call(); }
+
+  virtual CUresult destroy_graph(const void*, const Call& call) { return call(); }
+
+  virtual CUresult destroy_stream(CUstream, const Call& call) { return call(); }
+
+  virtual CUresult destroy_context(CUcontext, const Call& call) { return call(); }
+
+  virtual CUresult empty_cache(CUcontext) { return CUDA_SUCCESS; }
+
   // The memory of the device (-1: of all) goes to sleep, unless something keeps it awake; and
   // it wakes.
-  virtual void sleep(int device) = 0;
+  virtual void sleep(int) {}
+
+  virtual void wake() {}
+
   // Pages that are partly in use become small ones, unless something keeps them whole.
-  virtual void deep_trim() = 0;
-  virtual void wake() = 0;
+  virtual void deep_trim() {}
+
   // The service's thread looks for memory that idles.
-  virtual void look_for_idle_memory() = 0;
-  virtual void peer_enabled(CUcontext owner, CUcontext accessor) = 0;
+  virtual void look_for_idle_memory() {}
+
+  virtual void peer_enabled(CUcontext, CUcontext) {}
+
   // Another process has the block open between these.
-  virtual CUresult share(int block, Address address) = 0;
-  virtual void unshare(int block) = 0;
+  virtual CUresult share(int, Address) { return CUDA_SUCCESS; }
+
+  virtual void unshare(int) {}
+
   // A card, or another interface, is about to use the block.
-  virtual CUresult leave(Address address) = 0;
+  virtual CUresult leave(Address) { return CUDA_SUCCESS; }
 
   // A call of custash's beside these, for pinned memory; never of the bare door.
-  virtual CUresult ours(const Call& call) = 0;
+  virtual CUresult ours(const Call& call) { return call(); }
+
   // Null: bare.
-  [[nodiscard]] virtual Allocator* core() = 0;
+  [[nodiscard]] virtual Allocator* core() { return nullptr; }
 
   // What must hold at any time; empty when it does. `live`: bytes asked for and not freed.
   // `exact`: none of them came from the driver itself, as after a call that failed.
-  virtual std::string check(int device, std::int64_t live, bool exact) = 0;
-  // After everything was freed, waited for and emptied.
-  virtual std::string check_empty(int device) = 0;
-};
+  virtual std::string check(int, std::int64_t, bool) { return {}; }
 
-std::unique_ptr<Door> bare_door();
+  // After everything was freed, waited for and emptied.
+  virtual std::string check_empty(int) { return {}; }
+
+ private:
+  static CUresult alloc(Bytes bytes, Address* out) {
+    CUdeviceptr address = 0;
+    const CUresult result = cuMemAlloc(&address, bytes);
+    *out = address;
+    return result;
+  }
+};
 
 struct CachedOptions {
   Config config;
@@ -85,7 +119,8 @@ struct CachedOptions {
                       // door does
   bool registered = true;  // the device reaches registered memory under the host's address
   HostStore* store =
-      nullptr;  // keeps the contents of sleeping memory; else the driver's memory
+      nullptr;           // keeps the contents of sleeping memory; else the driver's memory
+  Plan* plan = nullptr;  // one of custash's own driver calls fails
 };
 
 std::unique_ptr<Door> cached_door(const CachedOptions& options);

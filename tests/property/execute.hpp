@@ -11,8 +11,6 @@
 #include "tests/property/program.hpp"
 #include "tests/sim/sim.hpp"
 
-#include <functional>
-#include <memory>
 #include <string>
 
 namespace custash::property {
@@ -33,10 +31,9 @@ struct Setup {
   bool log = false;     // the simulator keeps the list of calls
   Bytes memory =
       0;  // of each device, bare as well; 0: as much as is wanted, or little where tight
-  std::function<std::unique_ptr<Door>(std::unique_ptr<Door>)> wrap =
-      {};  // stands between the program and the core
   HostStore* store =
-      nullptr;  // keeps the contents of sleeping memory; else the driver's memory
+      nullptr;           // keeps the contents of sleeping memory; else the driver's memory
+  Plan* plan = nullptr;  // one of custash's own driver calls fails
 
   // How the same program is run to tell whether it is right.
   [[nodiscard]] Setup as_bare() const {

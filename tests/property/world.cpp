@@ -33,7 +33,7 @@ sim::Options options_of_device(const Setup& setup) {
 World::World(const Setup& setup, sim::RaceDetector& detector)
     : WorldBase(setup, detector, options_of_device(setup)) {
   sim::judge_by_allocator_waits();
-  detector_.let_allocator_save(setup.sleeps || setup.wrap);
+  detector_.let_allocator_save(setup.sleeps || setup.plan != nullptr);
   for (int i = 0; i < kHostBuffers; ++i) {
     hosts_.push_back(nullptr);
     cuMemAllocHost(&hosts_.back(), kHostBufferBytes);

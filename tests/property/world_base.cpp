@@ -30,12 +30,12 @@ WorldBase::~WorldBase() {
 }
 
 void WorldBase::open_door() {
-  door_ = setup_.bare ? bare_door()
+  door_ = setup_.bare ? std::make_unique<Door>()
                       : cached_door({.config = setup_.config,
                                      .fast = setup_.fast,
                                      .registered = setup_.registered,
-                                     .store = setup_.store});
-  if (setup_.wrap) door_ = setup_.wrap(std::move(door_));
+                                     .store = setup_.store,
+                                     .plan = setup_.plan});
 }
 
 void WorldBase::fail(Violation kind, const std::string& text) {
