@@ -4,11 +4,9 @@
 #pragma once
 
 #include "allocator/base/mutex.hpp"
-#include "tests/property/tracer.hpp"
 #include "tests/property/world_base.hpp"
 
 #include <condition_variable>
-#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -106,7 +104,6 @@ class Baton {
   void one() {
     const std::size_t at = next_++;
     const Command& command = program_.commands[at];
-    if (tracing()) std::printf("  %zu: %s\n", at, to_string(command).c_str());
     const bool alone =
         program_.synced || program_.threads == 1 || inside_ || steps_of_capture(command) ||
         command.sets != 0;  // others may wait on the host for what it is about to set

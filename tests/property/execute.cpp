@@ -3,7 +3,6 @@
 
 #include "tests/property/baton.hpp"
 #include "tests/property/pinned_world.hpp"
-#include "tests/property/tracer.hpp"
 #include "tests/property/world.hpp"
 
 namespace custash::property {
@@ -43,7 +42,7 @@ std::unique_ptr<WorldBase> world_of(const Program& program,
 }
 
 Outcome execute(const Program& program, const Setup& setup) {
-  sim::RaceDetector& detector = traced_detector();
+  sim::RaceDetector& detector = sim::listening_detector();
   Outcome out;
   out.codes.assign(program.commands.size(), CUDA_SUCCESS);
   const std::unique_ptr<WorldBase> world = world_of(program, setup, detector);
