@@ -107,6 +107,49 @@ TEST_CASE("the legacy stream is in order with blocking streams only") {
   }
 }
 
+TEST_CASE("work of a destroyed stream is in front of legacy work and context records") {
+  Rig rig;
+  const CUevent event = make_event();
+  const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
+  rig.write(blocking);
+  REQUIRE(cuStreamDestroy(blocking) == CUDA_SUCCESS);
+  run_all();
+  SECTION("legacy work") {
+    rig.write(nullptr);
+  }
+  SECTION("a context record, and the next one") {
+    for (int i = 0; i < GENERATE(1, 2); ++i)
+      REQUIRE(rig.call(&Driver::ctx_record_event, rig.sim.context(), event) == CUDA_SUCCESS);
+    Rig::wait(rig.b, event);
+    rig.write(rig.b);
+  }
+  CHECK(rig.clean());
+}
+
+TEST_CASE("the query of a stream tells of that stream's work alone") {
+  Rig rig;
+  const bool own = GENERATE(true, false);
+  rig.write(rig.a);
+  run_all();
+  REQUIRE(cuStreamQuery(own ? rig.a : rig.b) == CUDA_SUCCESS);
+  rig.detector.on_host_access(this_thread(), rig.p, Rig::kBytes, false);
+  CHECK(rig.detector.count(Report::Conflict) == (own ? 0 : 1));
+}
+
+TEST_CASE("a page at two addresses is the same bytes, and an access may lie in both") {
+  Rig rig;
+  const CUdeviceptr range = reserve(4_MiB);
+  CUmemGenericAllocationHandle page = 0;
+  REQUIRE(make_page(&page, 2_MiB) == CUDA_SUCCESS);
+  REQUIRE(cuMemMap(range, 2_MiB, 0, page, 0) == CUDA_SUCCESS);
+  REQUIRE(cuMemMap(range + 2_MiB, 2_MiB, 0, page, 0) == CUDA_SUCCESS);
+  REQUIRE(allow(range, 4_MiB) == CUDA_SUCCESS);
+  rig.detector.on_alloc(range, 4_MiB, this_thread());
+  REQUIRE(launch(rig.a, {.accesses = {{range, 16, true}}}) == CUDA_SUCCESS);
+  REQUIRE(launch(rig.b, {.accesses = {{range + 2_MiB - 8, 16, true}}}) == CUDA_SUCCESS);
+  CHECK(rig.only(Report::Conflict));
+}
+
 TEST_CASE("a free on a stream comes after what other streams do") {
   Rig rig;
   rig.write(rig.a);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Green contexts of the simulated driver, and what the race detector makes of them.
+// Green contexts of the simulated driver.
 #include "tests/sim/green.hpp"
 
 #include "tests/catch.hpp"
-#include "tests/sim/race_detector.hpp"
 #include "tests/unit/sim/calls.hpp"
 
 using namespace custash;
@@ -124,33 +123,6 @@ TEST_CASE("the reset of a primary context ends its green ones", "[sim-green]") {
   CHECK(pending() == 0);
   CHECK(destroy_green(green.context) == CUDA_ERROR_INVALID_CONTEXT);
   CHECK(live_streams() == 0);
-}
-
-TEST_CASE("the race detector tells a green stream's work from the primary's", "[sim-green]") {
-  RaceDetector detector;
-  Green green;
-  set_observer(&detector);
-  const CUdeviceptr p = make_block(kBytes);
-  detector.on_alloc(p, kBytes, this_thread());
-  CHECK(write(green.here, p) == CUDA_SUCCESS);
-  SECTION("nothing orders them") {
-    CHECK(write(green.there, p) == CUDA_SUCCESS);
-    CHECK(detector.count(Report::Conflict) == 1);
-  }
-  SECTION("a record of the green context does not cover the primary's stream") {
-    CHECK(green::call("cuGreenCtxRecordEvent", green.context.handle, green.event) ==
-          CUDA_SUCCESS);
-    CHECK(cuStreamWaitEvent(green.there, green.event, 0) == CUDA_SUCCESS);
-    CHECK(write(green.there, p) == CUDA_SUCCESS);
-    CHECK(detector.count(Report::Conflict) == 1);
-  }
-  SECTION("a record and a wait of the primary order them") {
-    CHECK(sim_test_record(green.sim.context(), green.event) == CUDA_SUCCESS);
-    CHECK(sim_test_wait(green.sim.context(), green.event) == CUDA_SUCCESS);
-    CHECK(write(green.there, p) == CUDA_SUCCESS);
-    CHECK(detector.clean());
-  }
-  set_observer(nullptr);
 }
 
 TEST_CASE("a green context's end waits for nothing, and its work is the primary's",

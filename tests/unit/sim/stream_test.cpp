@@ -43,23 +43,6 @@ TEST_CASE("a wait on a never-recorded event is no operation", "[sim-stream]") {
   CHECK(pending() == 0);
 }
 
-TEST_CASE("a wait captures the latest record at the time of the call", "[sim-stream]") {
-  const Sim sim;
-  const auto [a, b, c] = make_streams<3>();
-  const CUevent e = make_event();
-  hold(c);
-  CHECK(launch(a, {}) == CUDA_SUCCESS);
-  CHECK(cuEventRecord(e, a) == CUDA_SUCCESS);
-  CHECK(cuStreamWaitEvent(b, e, 0) == CUDA_SUCCESS);
-  CHECK(launch(c, {}) == CUDA_SUCCESS);
-  CHECK(cuEventRecord(e, c) == CUDA_SUCCESS);  // later: b does not wait for it
-  CHECK(launch(b, {}) == CUDA_SUCCESS);
-  CHECK(cuStreamSynchronize(b) == CUDA_SUCCESS);
-  CHECK(cuEventQuery(e) == CUDA_ERROR_NOT_READY);
-  release(c);
-  CHECK(cuEventSynchronize(e) == CUDA_SUCCESS);
-}
-
 TEST_CASE("the legacy stream orders blocking streams and no others", "[sim-stream]") {
   const Sim sim;
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT);
@@ -108,38 +91,6 @@ TEST_CASE("a stream destroyed with work to do finishes it", "[sim-stream]") {
   CHECK_FALSE(ran);
   CHECK(cuCtxSynchronize() == CUDA_SUCCESS);
   CHECK(ran);
-}
-
-TEST_CASE("a context record covers every stream and holds up none", "[sim-stream]") {
-  const Sim sim;
-  const auto [a, b] = make_streams<2>();
-  const CUevent fence = make_event();
-  hold(a);
-  CHECK(launch(a, {}) == CUDA_SUCCESS);
-  CHECK(sim_test_record(sim.context(), fence) == CUDA_SUCCESS);
-  CHECK(launch(b, {}) == CUDA_SUCCESS);
-  CHECK(cuStreamSynchronize(b) == CUDA_SUCCESS);
-  CHECK(cuEventQuery(fence) == CUDA_ERROR_NOT_READY);
-  release(a);
-  run_all();
-  CHECK(cuEventQuery(fence) == CUDA_SUCCESS);
-}
-
-TEST_CASE("a context wait holds all later work, also of streams created later",
-          "[sim-stream]") {
-  const Sim sim;
-  const CUstream a = make_stream();
-  const CUevent fence = make_event();
-  hold(a);
-  CHECK(launch(a, {}) == CUDA_SUCCESS);
-  CHECK(sim_test_record(sim.context(), fence) == CUDA_SUCCESS);
-  CHECK(sim_test_wait(sim.context(), fence) == CUDA_SUCCESS);
-  const CUstream later = make_stream();
-  CHECK(launch(later, {}) == CUDA_SUCCESS);
-  run_all();
-  CHECK(cuStreamQuery(later) == CUDA_ERROR_NOT_READY);
-  release(a);
-  CHECK(cuStreamSynchronize(later) == CUDA_SUCCESS);
 }
 
 TEST_CASE("two kernels that need each other finish; one that needs nobody's flag is a hang",
