@@ -35,11 +35,6 @@ struct ArenaBed {
     return true;
   }
 
-  std::vector<PageReturn> plan_return(Position passed) {
-    TrimRequest everything;
-    return arena.plan_return(passed, everything);
-  }
-
   Block* grow(Bytes bytes, ReuseLimits reuse_limits = kAnything) {
     Growth growth;
     if (!plan(bytes, reuse_limits, &growth)) return nullptr;
@@ -79,32 +74,6 @@ TEST_CASE("blocks split off the front and coalesce in any order of frees", "[are
   REQUIRE(bed.blocks.take(kAlignment, kAnything) == nullptr);
 }
 
-TEST_CASE("best fit takes the smallest block that is large enough, lowest address first",
-          "[arena]") {
-  ArenaBed bed;
-  Block* a = bed.plain(40_MiB, 4_MiB);
-  bed.blocks.take(2_MiB, kAnything);
-  Block* c = bed.blocks.take(3_MiB, kAnything);
-  bed.blocks.take(2_MiB, kAnything);
-  Block* e = bed.blocks.take(3_MiB, kAnything);
-  bed.blocks.take(2_MiB, kAnything);
-  const Address c_at = c->address;
-  bed.free(e);
-  bed.free(c);
-  bed.free(a);
-  REQUIRE(bed.blocks.take(3_MiB, kAnything)->address == c_at);
-}
-
-TEST_CASE("a merged block waits for the later of its parts", "[arena]") {
-  ArenaBed bed;
-  Block* a = bed.plain(8_MiB, 4_MiB);
-  Block* b = bed.blocks.take(4_MiB, kAnything);
-  bed.free(a, {.plain = {3}});
-  bed.free(b, {.plain = {7}});
-  REQUIRE(bed.blocks.take(8_MiB, {.passed = {6}, .acceptable = {6}}) == nullptr);
-  REQUIRE(bed.blocks.take(8_MiB, {.passed = {7}, .acceptable = {7}}) != nullptr);
-}
-
 TEST_CASE("limbo keeps a block until what it waits for has passed", "[arena]") {
   ArenaBed bed;
   Block* a = bed.plain(4_MiB, 4_MiB);
@@ -117,14 +86,12 @@ TEST_CASE("limbo keeps a block until what it waits for has passed", "[arena]") {
   REQUIRE(bed.blocks.take(4_MiB, kAnything) == a);
 }
 
-TEST_CASE("a block taken from limbo in debt is not drained a second time", "[arena]") {
+TEST_CASE("growth does not join a free block whose fence has not passed", "[arena]") {
   ArenaBed bed;
-  Block* a = bed.plain(4_MiB, 4_MiB);
-  bed.to_limbo(a, {5});
-  REQUIRE(bed.blocks.take_from_limbo(4_MiB, kNothingPassed) == nullptr);
-  REQUIRE(bed.blocks.take_from_limbo(4_MiB, kAnything) == a);
-  bed.blocks.drain({9});
-  REQUIRE(a->state == BlockState::Used);
+  bed.range(64_MiB);
+  bed.free(bed.grow(6_MiB), {.plain = {5}});
+  Block* b = bed.grow(10_MiB, kNothingPassed);
+  REQUIRE(b->address == kBase + 6_MiB);
   REQUIRE(bed.arena.validate());
 }
 
@@ -142,27 +109,6 @@ TEST_CASE("of blocks in limbo that fit equally well the one freed first is taken
   REQUIRE(bed.blocks.take_from_limbo(8_MiB, {.passed = {1}, .acceptable = {3}}) == highest);
   REQUIRE(bed.blocks.take_from_limbo(8_MiB, {.passed = {1}, .acceptable = {3}}) == larger);
   REQUIRE(bed.blocks.take_from_limbo(8_MiB, kAnything) == lowest);
-  REQUIRE(bed.arena.validate());
-}
-
-TEST_CASE("a range grows by what is missing behind its last free block", "[arena]") {
-  ArenaBed bed;
-  bed.range(64_MiB);
-  Block* a = bed.grow(6_MiB);
-  REQUIRE(a->address == kBase);
-  bed.free(a);
-  Block* b = bed.grow(10_MiB);
-  REQUIRE(b->address == kBase);  // 6 MiB were there, 4 were mapped
-  REQUIRE(bed.segment.mapped == 10_MiB);
-  REQUIRE(bed.arena.validate());
-}
-
-TEST_CASE("growth does not join a free block whose fence has not passed", "[arena]") {
-  ArenaBed bed;
-  bed.range(64_MiB);
-  bed.free(bed.grow(6_MiB), {.plain = {5}});
-  Block* b = bed.grow(10_MiB, kNothingPassed);
-  REQUIRE(b->address == kBase + 6_MiB);
   REQUIRE(bed.arena.validate());
 }
 
@@ -200,68 +146,6 @@ TEST_CASE("a range grows by no more pages than a block needs", "[arena]") {
   REQUIRE(growth.bytes == 2_MiB);
   bed.arena.abandon_growth(growth, {});
   REQUIRE(bed.arena.validate());
-}
-
-TEST_CASE("an abandoned growth leaves everything as it was", "[arena]") {
-  ArenaBed bed;
-  bed.range(64_MiB);
-  bed.free(bed.grow(6_MiB));
-  for (const Bytes bytes : {10_MiB, 64_MiB}) {
-    Growth growth;
-    REQUIRE(bed.plan(bytes, kAnything, &growth));
-    bed.arena.abandon_growth(growth, {});
-    REQUIRE(bed.arena.validate());
-  }
-  REQUIRE(bed.blocks.take(6_MiB, kAnything)->address == kBase);
-}
-
-TEST_CASE("whole free pages go back, and their hole is filled again", "[arena]") {
-  ArenaBed bed;
-  bed.range(64_MiB);
-  Block* a = bed.grow(4_MiB);
-  Block* b = bed.grow(4_MiB);
-  Block* c = bed.grow(4_MiB);
-  bed.free(b);
-  auto plan = bed.plan_return(Position::end());
-  REQUIRE(plan.size() == 1);
-  REQUIRE(plan[0].pages.size() == 1);
-  bed.arena.commit_return(plan[0], 1);
-  REQUIRE(bed.segment.mapped == 8_MiB);
-  REQUIRE(bed.arena.validate());
-  Block* again = bed.grow(4_MiB);
-  REQUIRE(again->address == kBase + 4_MiB);
-  bed.free(a);
-  bed.free(c);
-  bed.free(again);
-  for (const auto& item : bed.plan_return(Position::end()))
-    bed.arena.commit_return(item, item.pages.size());
-  REQUIRE(bed.segment.mapped == 0);
-  REQUIRE(bed.arena.validate());
-}
-
-TEST_CASE("pages that the driver refuses to take stay free blocks", "[arena]") {
-  ArenaBed bed;
-  bed.range(64_MiB);
-  Block* a = bed.grow(4_MiB);
-  Block* b = bed.grow(4_MiB);
-  bed.free(a);
-  bed.free(b);
-  for (const std::size_t returned : {1U, 0U}) {
-    const auto plan = bed.plan_return(Position::end());
-    REQUIRE(plan.size() == 1);
-    bed.arena.commit_return(plan[0], returned);
-    REQUIRE(bed.segment.mapped == 4_MiB);
-    REQUIRE(bed.arena.validate());
-  }
-  REQUIRE(bed.blocks.take(4_MiB, kAnything)->address == kBase + 4_MiB);
-}
-
-TEST_CASE("pages in flight do not go back", "[arena]") {
-  ArenaBed bed;
-  bed.range(64_MiB);
-  bed.free(bed.grow(4_MiB), {.plain = {9}});
-  REQUIRE(bed.plan_return({8}).empty());
-  REQUIRE(bed.plan_return({9}).size() == 1);
 }
 
 TEST_CASE("inactive_split counts free blocks that share their segment", "[arena]") {

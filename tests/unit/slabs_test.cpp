@@ -4,8 +4,6 @@
 #include "allocator/heap/block.hpp"
 #include "tests/catch.hpp"
 
-#include <set>
-
 using namespace custash;
 
 namespace {
@@ -20,21 +18,6 @@ struct SlabsBed {
 };
 
 }  // namespace
-
-TEST_CASE("a slab hands out every block once, aligned and inside", "[slabs]") {
-  for (const SizeClass c : kEachClass) {
-    SlabsBed bed;
-    bed.slab_heap.add(&bed.backing, c, nullptr);
-    std::set<Address> seen;
-    while (const SmallRef ref = bed.slab_heap.take(c, kAnything)) {
-      REQUIRE(ref.address() % kAlignment == 0);
-      REQUIRE(ref.address() + class_bytes(c) <= bed.backing.end());
-      REQUIRE(seen.insert(ref.address()).second);
-    }
-    REQUIRE(seen.size() == kSlabBytes / class_bytes(c));
-    REQUIRE(bed.slab_heap.validate());
-  }
-}
 
 TEST_CASE("the block freed last is handed out first", "[slabs]") {
   SlabsBed bed;
@@ -70,22 +53,6 @@ TEST_CASE("a small block that waits comes after those that do not", "[slabs]") {
   CHECK(taken({4}, {4}) == 0);
   CHECK(taken({4}, {6}) == blocks[1].address());  // in debt
   REQUIRE(bed.slab_heap.validate());
-}
-
-TEST_CASE("an empty slab leaves with the latest positions of its blocks", "[slabs]") {
-  SlabsBed bed;
-  bed.slab_heap.add(&bed.backing, SizeClass(3), nullptr);
-  const SmallRef a = bed.slab_heap.take(SizeClass(3), kAnything);
-  const SmallRef b = bed.slab_heap.take(SizeClass(3), kAnything);
-  a.block().reuse_after = {.plain = {9}};
-  bed.slab_heap.give(a, false);
-  REQUIRE(bed.slab_heap.take_empty({}).empty());
-  b.block().reuse_after = {.plain = {2}};
-  bed.slab_heap.give(b, false);
-  const auto empty = bed.slab_heap.take_empty({});
-  REQUIRE(empty.size() == 1);
-  REQUIRE(bed.backing.reuse_after.plain == Position{9});
-  REQUIRE(bed.stats.inactive_split_bytes[0].current == 0);
 }
 
 TEST_CASE("a slab whose blocks all wait does not hide another", "[slabs]") {
