@@ -74,18 +74,6 @@ TEST_CASE("an account is charged no more than its limit", "[accounts]") {
         0);  // of what failed since the look before
 }
 
-TEST_CASE("an allocation that fails is not charged", "[accounts]") {
-  Charged bed({}, Bed::vmm());
-  Address none = 0;
-  CHECK(bed.memory
-            .allocate_on(
-                bed.account, bed.sim.context(), bed.s, NullStream::Legacy, 1024_GiB, &none)
-            .code() == CUDA_ERROR_OUT_OF_MEMORY);
-  const Accounts::Use use = bed.memory.accounts().sample(bed.account);
-  CHECK(use.now == 0);
-  CHECK(use.most == 0);
-}
-
 TEST_CASE("a charged block leaves its account at a plain free, abroad and in other threads",
           "[accounts]") {
   Charged bed;
@@ -121,21 +109,6 @@ TEST_CASE(
     captured.push_back(bed.take(bytes));
   bed.free_all(captured);
   CHECK(bed.used() == 0);
-}
-
-TEST_CASE("the next owner of a charged block is charged for nothing", "[accounts]") {
-  Charged bed;
-  for (const Bytes bytes : kSizes) {
-    for (int round = 0; round < 2; ++round) {
-      bed.free_on(bed.s, bed.take(bytes));
-      const Address p = bed.malloc_on(bed.s, bytes);
-      const BlockInfo info = bed.info(p);
-      CHECK(info.account == 0);
-      CHECK(bed.used() == 0);
-      bed.free_on(bed.s, p);
-      CHECK(bed.used() == 0);
-    }
-  }
 }
 
 TEST_CASE("a second free of a charged block settles nothing", "[accounts]") {
@@ -186,38 +159,6 @@ TEST_CASE("a number is given again when the last block of its account is freed",
   bed.free(p);
   CHECK(accounts.open() == bed.account);
   CHECK(accounts.open() == 0);
-}
-
-TEST_CASE("threads charge and settle one account", "[accounts]") {
-  Charged bed;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      REQUIRE(bed.sim.driver().ctx_push(bed.sim.context()) == CUDA_SUCCESS);
-      std::vector<Address> held;
-      for (int round = 0; round < 500; ++round) {
-        Address out = 0;
-        if (!bed.memory
-                 .allocate_on(bed.account,
-                              bed.sim.context(),
-                              bed.s,
-                              NullStream::Legacy,
-                              static_cast<Bytes>(1 + round * 37 % 5000),
-                              &out)
-                 .ok())
-          continue;
-        held.push_back(out);
-        if (held.size() < 8) continue;
-        (void)bed.allocator->free_on(held.front(), bed.s, NullStream::Legacy);
-        held.erase(held.begin());
-      }
-      for (const Address p : held)
-        (void)bed.allocator->free_on(p, bed.s, NullStream::Legacy);
-    });
-  }
-  for (std::thread& thread : threads)
-    thread.join();
-  CHECK(bed.used() == 0);
 }
 
 TEST_CASE("a request that is refused makes no other fail", "[accounts]") {

@@ -15,40 +15,6 @@ constexpr Backing kBackings[] = {Backing::Vmm, Backing::Driver};
 
 }  // namespace
 
-TEST_CASE("a pointer that is not ours is for the driver, a bad one of ours is an error",
-          "[allocator]") {
-  for (const Backing backing : kBackings) {
-    Bed bed({}, with(backing));
-    for (const Bytes bytes : {Bytes{100}, 3_MiB}) {
-      const Address p = bed.malloc(bytes);
-      bed.malloc(bytes);
-      REQUIRE_FALSE(bed.allocator->free(0x1234).has_value());
-      REQUIRE(bed.allocator->free(p + 256)->code() == CUDA_ERROR_INVALID_VALUE);
-      bed.free(p);
-      REQUIRE(bed.allocator->free(p)->code() == CUDA_ERROR_INVALID_VALUE);
-    }
-  }
-}
-
-TEST_CASE("a block is described by what was asked for", "[allocator]") {
-  Bed bed;
-  for (const Bytes bytes : {Bytes{5000}, 5_MiB + 1}) {
-    const Address p = bed.malloc(bytes);
-    BlockInfo info;
-    REQUIRE(bed.allocator->find(p + 4000, &info) == Ownership::Live);
-    REQUIRE(info.base == p);
-    REQUIRE(info.requested == bytes);
-    REQUIRE(info.context == bed.sim.context());
-    const auto id = info.buffer_id;
-    bed.free(p);
-    REQUIRE(bed.allocator->find(p, nullptr) == Ownership::Cached);
-    REQUIRE(bed.malloc(bytes) == p);
-    REQUIRE(bed.allocator->find(p, &info) == Ownership::Live);
-    REQUIRE(info.buffer_id != id);
-  }
-  REQUIRE(bed.allocator->find(0x1234, nullptr) == Ownership::Foreign);
-}
-
 TEST_CASE("pages are mapped where all devices can reach them", "[allocator]") {
   for (const int devices : {1, 2, 4}) {
     for (const bool peers : {true, false}) {
@@ -74,28 +40,6 @@ TEST_CASE("a hit makes no driver call", "[allocator]") {
   }
 }
 
-TEST_CASE("empty_cache gives everything back that is free", "[allocator]") {
-  for (const Backing backing : kBackings) {
-    Bed bed({}, with(backing));
-    const Bytes before = sim::used(0);
-    std::vector<Address> blocks;
-    for (Bytes bytes = 300; bytes < 40_MiB; bytes = bytes * 3 / 2)
-      blocks.push_back(bed.malloc(bytes));
-    const Address kept = bed.malloc(6_MiB);
-    bed.free_all(blocks);
-    REQUIRE(bed.allocator->reclaimable(0) > 0);
-    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    REQUIRE(bed.reserved() <= 34_MiB);
-    bed.free(kept);
-    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    REQUIRE(sim::used(0) == before);
-    REQUIRE(bed.reserved() == 0);
-    REQUIRE(bed.stats().segment[0].current == 0);
-    REQUIRE(bed.stats().inactive_split_bytes[0].current == 0);
-    REQUIRE(bed.malloc(6_MiB) != 0);
-  }
-}
-
 TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[allocator]") {
   Bed bed;
   const CUstream s = bed.stream();
@@ -108,40 +52,6 @@ TEST_CASE("empty_cache leaves memory in flight alone and does not wait", "[alloc
   REQUIRE(runs_without_faults());
   REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
   REQUIRE(bed.reserved() == 0);
-}
-
-TEST_CASE("what fits without a cache fits with one", "[allocator]") {
-  for (const Backing backing : kBackings) {
-    Bed bed({.device_memory = 256_MiB}, with(backing));
-    const CUstream s = bed.stream();
-    // Cached in pieces that cannot serve the next request, some still in flight.
-    const auto blocks = bed.blocks(10, 20_MiB);
-    bed.launch(s);
-    bed.free_all(blocks);
-    const Address big = bed.malloc(200_MiB);
-    bed.free(big);
-    REQUIRE(bed.malloc(1000) != 0);
-    REQUIRE(bed.fails_for_memory(300_MiB));
-    REQUIRE(bed.malloc(150_MiB) != 0);
-  }
-}
-
-TEST_CASE("statistics balance when everything is free", "[allocator]") {
-  Bed bed;
-  const Address a = bed.malloc(777);
-  const Address b = bed.malloc(5_MiB);
-  DeviceStats stats = bed.stats();
-  REQUIRE(stats.allocation[0].current == 2);
-  REQUIRE(stats.requested_bytes[0].current == 777 + static_cast<std::int64_t>(5_MiB));
-  REQUIRE(stats.allocated_bytes[1].current == 1024);
-  bed.free(a);
-  bed.free(b);
-  stats = bed.stats();
-  REQUIRE(stats.allocation[0].current == 0);
-  REQUIRE(stats.allocation[0].allocated == 2);
-  REQUIRE(stats.allocation[0].freed == 2);
-  REQUIRE(stats.active_bytes[0].current == 0);
-  REQUIRE(stats.requested_bytes[0].peak == 777 + static_cast<std::int64_t>(5_MiB));
 }
 
 TEST_CASE("after the context is gone its pointers are foreign and its pages go back",
@@ -180,14 +90,6 @@ TEST_CASE("what a device did does not end with its contexts", "[allocator]") {
   bed.allocator->reset_peak_stats(0);
   CHECK(bed.stats().requested_bytes[0].peak == mib(2));
   CHECK(bed.stats().requested_bytes[0].allocated == mib(14));
-  DeviceStats ending;
-  ending.guard_bytes = ending.guard_resting_bytes = ending.limbo_bytes = ending.asleep_bytes =
-      1;
-  ending.num_ooms = 1;
-  ending.end();
-  CHECK(ending.guard_bytes + ending.guard_resting_bytes == 0);
-  CHECK(ending.limbo_bytes + ending.asleep_bytes == 0);
-  CHECK(ending.num_ooms == 1);
   bed.free(stays);
 }
 
@@ -266,28 +168,4 @@ TEST_CASE("a failed allocation leaves a driver without virtual memory to plain s
   const Address p = bed.malloc(8_MiB);
   REQUIRE(sim::count("cuMemAlloc_v2") == 1);
   bed.free(p);
-}
-
-TEST_CASE("an event that cannot be had leaves a free unfenced, nothing worse", "[allocator]") {
-  for (const char* symbol : {"cuEventCreate", "cuCtxRecordEvent"}) {
-    Bed bed;
-    const CUstream s = bed.stream();
-    const Address p = bed.malloc(4096);
-    bed.launch(s, {.accesses = {{p, 4096, true}}});
-    sim::fail_symbol(symbol, 1, CUDA_ERROR_OUT_OF_MEMORY, true);
-    bed.free(p);
-    sim::clear_failures();
-    const Address q = bed.malloc(4096);
-    REQUIRE(q != p);  // in limbo until a later fence has passed
-    bed.free(q);
-    REQUIRE(bed.stats().allocated_bytes[0].current == 0);
-    sim::run_all();
-    for (int i = 0; i < 3; ++i)
-      bed.free(bed.malloc(4096));
-    sim::run_all();
-    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    sim::run_all();
-    REQUIRE(bed.allocator->trim(0, ~Bytes{0}).ok());
-    REQUIRE(bed.reserved() == 0);
-  }
 }

@@ -5,8 +5,6 @@
 
 #include "tests/unit/bed.hpp"
 
-#include <thread>
-
 using namespace custash;
 
 namespace {
@@ -98,34 +96,6 @@ TEST_CASE("a stream that has a green one's handle next pays for itself", "[green
   bed.allocator->context_destroyed(green);
   bed.launch(bed.there);
   CHECK(sim::count("cuStreamWaitEvent") == 2);
-}
-
-TEST_CASE("a free in another thread leaves a capture on a green stream valid", "[green]") {
-  Green bed;
-  const Address p = bed.malloc(kBytes);
-  bed.launch(bed.here, {.accesses = {{p, kBytes, true}}});
-  begin_capture(bed, bed.there, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-  std::thread([&] {
-    use(primary);
-    bed.free(p);
-  }).join();
-  CUgraph graph = end_capture(bed, bed.there);
-  CHECK(graph != nullptr);
-  CHECK(sim::count("cuCtxRecordEvent") == 1);  // before the capture began
-}
-
-TEST_CASE("memory of a green stream's kernel is had again behind it, after its context's end",
-          "[green]") {
-  Green bed;
-  const Address p = bed.malloc(kBytes);
-  bed.launch(bed.there, {.accesses = {{p, kBytes, true}}});
-  const sim::OpId kernel = sim::last_op(bed.there);
-  bed.end();
-  CHECK_FALSE(sim::complete(kernel));
-  use(primary);
-  bed.free(p);
-  bed.launch(bed.here, {.accesses = {{bed.malloc(kBytes), kBytes, true}}});
-  CHECK(runs_without_faults());
 }
 
 TEST_CASE("a green context's end does not wait for its primary context", "[green]") {

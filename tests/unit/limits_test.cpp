@@ -121,19 +121,6 @@ TEST_CASE("what is used again in time is not idle", "[limits]") {
   REQUIRE(sim::count("cuMemCreate") == creates);
 }
 
-TEST_CASE("rung 1: what has passed meanwhile is found", "[limits]") {
-  Bed bed({}, with(128_MiB));
-  const auto [s, t] = bed.streams<2>();
-  const Address p = bed.malloc(120_MiB);
-  bed.launch(s, {.accesses = {{p, 120_MiB, true}}});
-  bed.launch(t);
-  bed.free(p);
-  sim::run_all();
-  Address q = 0;
-  REQUIRE(bed.try_malloc(120_MiB, &q).ok());
-  REQUIRE(q == p);
-}
-
 TEST_CASE("rung 2: what is in limbo is waited for, as bare CUDA has at the free", "[limits]") {
   Bed bed({}, with(4_GiB));
   const auto [s, t] = bed.streams<2>();

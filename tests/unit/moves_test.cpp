@@ -77,21 +77,6 @@ TEST_CASE("a moved page's old address is unmapped only when its last work is ove
   REQUIRE(sim::count("cuMemUnmap") > 0);
 }
 
-TEST_CASE("a page in use on another stream is not moved to where it could be written early",
-          "[moves]") {
-  Bed bed({.device_memory = kMemory});
-  Scattered scattered(bed, kPiece, 16);
-  const auto [s, t] = bed.streams<2>();
-  for (const Address p : scattered.gone)
-    bed.launch(s, {.accesses = {{p, kPiece, true}}});
-  bed.launch(t);
-  scattered.free_gone();
-  const Address p = bed.malloc(8 * kPiece);
-  bed.launch(t, {.accesses = {{p, 8 * kPiece, true}}});
-  // Whatever memory it was given: the writers on s come first where they share a page.
-  REQUIRE(runs_without_faults());
-}
-
 TEST_CASE("a move that the driver refuses leaves the pages where they were", "[moves]") {
   for (const char* call : {"cuMemMap", "cuMemSetAccess"}) {
     Bed bed({.device_memory = kMemory});
@@ -103,43 +88,6 @@ TEST_CASE("a move that the driver refuses leaves the pages where they were", "[m
     bed.allocator->empty_all_caches();
     REQUIRE(bed.allocator->validate());
   }
-}
-
-TEST_CASE("moved pages go back to the driver, too", "[moves]") {
-  Bed bed({.device_memory = kMemory});
-  {
-    Scattered scattered(bed, kPiece, 16);
-    scattered.free_gone();
-    const Address p = bed.malloc(8 * kPiece);
-    bed.free(p);
-    for (const Address kept : scattered.kept)
-      bed.free(kept);
-  }
-  bed.allocator->empty_all_caches();
-  REQUIRE(bed.reserved() == 0);
-  REQUIRE(sim::live_handles() == 0);
-  REQUIRE(sim::live_mappings() == 0);
-}
-
-TEST_CASE("a page stays while its old address is mapped", "[moves]") {
-  Bed bed({.device_memory = kMemory});
-  Scattered scattered(bed, kPiece, 16);
-  scattered.free_gone();
-  const Address p = bed.malloc(8 * kPiece);
-  for (const Address kept : scattered.kept)
-    bed.free(kept);
-  bed.free(p);
-  // The unmapping of all old addresses is refused.
-  sim::fail_symbol("cuMemUnmap", 1, CUDA_ERROR_UNKNOWN, true);
-  bed.allocator->empty_all_caches();
-  sim::clear_failures();
-  const auto released = sim::count("cuMemRelease");
-  REQUIRE(released == 0);
-  bed.allocator->empty_all_caches();
-  bed.allocator->empty_all_caches();
-  REQUIRE(bed.reserved() == 0);
-  REQUIRE(sim::live_handles() == 0);
-  REQUIRE(sim::live_mappings() == 0);
 }
 
 TEST_CASE("memory stranded on idle and destroyed streams is used before pages are made",

@@ -85,22 +85,6 @@ TEST_CASE("the first submission on another stream pays the debt, once", "[orderi
   REQUIRE(sim::count("cuCtxWaitEvent") == 0);
 }
 
-// Without context events each stream is made to wait by itself.
-TEST_CASE("work on the second stream runs only after the first owner's", "[ordering]") {
-  for (const bool context_events : {true, false}) {
-    Bed bed({.context_events = context_events});
-    const auto [s, t] = bed.streams<2>();
-    const Address p = bed.malloc(kBytes);
-    const sim::OpId first = bed.launch(s, {.accesses = {{p, kBytes, true}}});
-    sim::hold(s);
-    bed.free(p);
-    REQUIRE(bed.malloc(kBytes) == p);
-    bed.launch(t, {.accesses = {{p, kBytes, true}}});
-    check_runs_behind(s, sim::last_op(t));
-    REQUIRE(sim::complete(first));
-  }
-}
-
 TEST_CASE("without a hand-out there is no debt", "[ordering]") {
   Bed bed;
   const auto [s, t] = bed.streams<2>();

@@ -23,18 +23,6 @@ std::optional<Submission> begin(Bed& bed, CUstream stream, SubmissionKind view) 
 
 }  // namespace
 
-TEST_CASE("a free waits for a kernel that reaches host memory, and for no other", "[reach]") {
-  for (const SubmissionKind view :
-       {SubmissionKind::ReachesHost, SubmissionKind::ReachesHostGraph, SubmissionKind::Apart}) {
-    Bed bed;
-    const CUstream s = bed.stream();
-    const Address p = bed.malloc(kLarge);
-    bed.launch(s, {}, view);
-    bed.free(p);
-    CHECK(sim::complete(sim::last_op(s)) == (view != SubmissionKind::Apart));
-  }
-}
-
 TEST_CASE("nothing owed is handed out while a kernel that reaches host memory runs",
           "[reach]") {
   for (const Bytes bytes : {Bytes{512}, Bytes{4_MiB}, kLarge}) {
@@ -66,17 +54,6 @@ TEST_CASE("beside other kernels it is handed out as ever, in debt", "[reach]") {
   bed.launch(b, {}, SubmissionKind::Apart);
   CHECK(bed.malloc(kLarge) == owed.p);
   CHECK_FALSE(owed.quiet(owed.p));
-}
-
-TEST_CASE("what was owed before a kernel that reaches host memory, its launch pays for",
-          "[reach]") {
-  Bed bed;
-  const Owed owed(bed, kLarge);
-  REQUIRE(bed.malloc(kLarge) == owed.p);  // one stream: at once
-  const CUstream b = bed.stream();
-  bed.launch(b, {.accesses = {{owed.p, kLarge, true}}}, SubmissionKind::ReachesHost);
-  CHECK(sim::count("cuStreamWaitEvent") == 1);
-  CHECK(runs_without_faults());
 }
 
 TEST_CASE("with one stream its order is enough beside a kernel that reaches host memory",
