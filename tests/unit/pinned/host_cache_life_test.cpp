@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Contexts that end, or are reset, with buffers live and in flight.
+// Contexts that end with buffers live and in flight.
 #include "tests/unit/pinned/bed.hpp"
 
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 using namespace custash;
@@ -20,17 +19,6 @@ struct LifeBed : PinnedBed {
     REQUIRE(cuCtxDestroy(context) == CUDA_SUCCESS);
     allocator->context_gone(context);
     pinned->reclaim().context_gone(context);
-  }
-
-  void reset_device() {
-    pinned->context_destroyed(sim.context());
-    allocator->context_destroyed(sim.context());
-    REQUIRE(cuDevicePrimaryCtxReset(0) == CUDA_SUCCESS);
-    allocator->context_gone(sim.context());
-    pinned->reclaim().context_gone(sim.context());
-    CUcontext again = nullptr;
-    REQUIRE(cuDevicePrimaryCtxRetain(&again, 0) == CUDA_SUCCESS);
-    use(again);
   }
 };
 
@@ -74,26 +62,6 @@ TEST_CASE("buffers end with their context, whatever state they are in", "[host_c
   CHECK(bed.pinned->validate());
 }
 
-TEST_CASE("a device reset with buffers live and in flight", "[host_cache_life]") {
-  LifeBed bed;
-  const CUstream s = bed.stream();
-  bed.host(kBytes);
-  void* flying = bed.host(kBytes);
-  bed.copy_from(flying, s, sim::make_block(kBytes), kBytes);
-  bed.free_host(flying);
-  bed.reset_device();
-  check_nothing_held(bed);
-  for (int i = 0; i < 3; ++i) {
-    void* buffer = bed.host(kBytes);
-    std::memset(buffer, i, kBytes);
-    bed.copy_from(buffer, bed.stream(), sim::make_block(kBytes), kBytes);
-    bed.free_host(buffer);
-  }
-  sim::run_all();
-  CHECK(bed.pinned->reclaim().empty().ok());
-  check_nothing_held(bed);
-}
-
 TEST_CASE("a context ends after the work of others with its buffers", "[host_cache_life]") {
   for (const bool named : {false, true}) {
     LifeBed bed;
@@ -124,20 +92,6 @@ TEST_CASE("the end of another context frees what waited for its work", "[host_ca
     bed.release(buffer);
     bed.destroy(context);
     CHECK(bed.host(kBytes, CU_MEMHOSTALLOC_PORTABLE) == buffer);
-  }
-}
-
-TEST_CASE("a context that had the memory's addresses does not own those of the next",
-          "[host_cache_life]") {
-  LifeBed bed;
-  for (int i = 0; i < 20; ++i) {
-    const CUcontext context = make_context();
-    void* buffer = bed.host(kBytes);
-    bed.host(4096);
-    if (i % 2 == 0) bed.free_host(buffer);
-    bed.destroy(context);
-    use(bed.sim.context());
-    check_nothing_held(bed);
   }
 }
 

@@ -254,45 +254,6 @@ TEST_CASE("buffers behind named streams are not waited for", "[host_cache_order]
   CHECK(bed.host_stats().allocations.current == 4);
 }
 
-TEST_CASE("a buffer without named streams waits for all", "[host_cache_order]") {
-  PinnedBed bed;
-  const CUstream s = bed.stream();
-  void* buffer = bed.host(kBytes);
-  bed.launch(s);
-  sim::hold(s);
-  bed.release(buffer);
-  check_comes_behind(bed, s, buffer);
-}
-
-TEST_CASE("cudaFreeHost heeds all streams whatever was named", "[host_cache_order]") {
-  PinnedBed bed;
-  const auto [s, t] = bed.streams<2>();
-  void* buffer = bed.host(kBytes);
-  bed.copy_from(buffer, t, sim::make_block(kBytes), kBytes);
-  sim::hold(t);
-  bed.name_stream(buffer, s);
-  CHECK_FALSE(bed.pinned->try_free(buffer));
-  bed.free_host(buffer);
-  check_comes_behind(bed, t, buffer);
-}
-
-TEST_CASE("the next owner of a buffer starts without named streams", "[host_cache_order]") {
-  PinnedBed bed;
-  const auto [s, t] = bed.streams<2>();
-  void* buffer = bed.host(kBytes);
-  bed.name_stream(buffer, s);
-  CHECK_FALSE(bed.pinned->try_free(buffer));  // the names would stay
-  bed.release(buffer);
-  sim::run_all();
-  REQUIRE(bed.host(kBytes) == buffer);
-  bed.copy_from(buffer, t, sim::make_block(kBytes), kBytes);
-  sim::hold(t);
-  bed.release(buffer);
-  sim::run_all();
-  CHECK(bed.host(kBytes) != buffer);
-  sim::release(t);
-}
-
 TEST_CASE("where the stream takes no event the buffer waits for everything",
           "[host_cache_order]") {
   for (const char* which : {"legacy", "per-thread", "capturing", "destroyed"}) {

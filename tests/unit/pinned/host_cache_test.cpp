@@ -4,7 +4,6 @@
 #include "tests/unit/pinned/bed.hpp"
 
 #include <array>
-#include <cstring>
 
 using namespace custash;
 
@@ -74,27 +73,6 @@ TEST_CASE("sizes and flags that are served", "[host_cache]") {
   CHECK_FALSE(bed.pinned->serves(1ULL << 50, 0));
   PinnedBed without({}, {.backing = Backing::Vmm, .pinned = false});
   CHECK_FALSE(without.pinned->serves(4096, 0));
-}
-
-TEST_CASE("buffers begin where the driver's would: 512, and on a page from 4 KiB on",
-          "[host_cache]") {
-  PinnedBed bed;
-  for (int round = 0; round < 3; ++round) {
-    for (const Bytes bytes : {1, 512, 700, 3000, 3585, 4096, 5000, 300'000, 2'000'000}) {
-      const Address address = at(bed.host(bytes));
-      CHECK(address % 512 == 0);
-      if (bytes >= 4_KiB) CHECK(address % 4_KiB == 0);
-    }
-  }
-}
-
-TEST_CASE("new memory is zero and can be written to its last byte", "[host_cache]") {
-  PinnedBed bed;
-  for (const Bytes bytes : kSizes) {
-    auto* buffer = static_cast<unsigned char*>(bed.host(bytes));
-    CHECK(std::all_of(buffer, buffer + bytes, [](unsigned char c) { return c == 0; }));
-    std::memset(buffer, 0xab, bytes);
-  }
 }
 
 TEST_CASE("kinds of memory never mix; mapped is no kind of its own", "[host_cache]") {

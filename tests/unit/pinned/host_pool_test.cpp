@@ -42,10 +42,9 @@ struct Bed {
     return at == blocks.end() ? nullptr : at->second;
   }
 
-  // Bytes in limbo in blocks of at least that size.
-  Bytes in_limbo(Bytes least = 1) const {
+  Bytes in_limbo() const {
     Bytes sum = 0;
-    pool.each_in_limbo([&](const Block& block) { sum += block.size < least ? 0 : block.size; });
+    pool.each_in_limbo([&](const Block& block) { sum += block.size; });
     return sum;
   }
 
@@ -106,35 +105,6 @@ TEST_CASE("who serves a size", "[host_pool]") {
   CHECK(sizes_of(1_MiB + 1) == HostSizes::Large);
 }
 
-TEST_CASE("blocks split off the front and merge in any order", "[host_pool]") {
-  for (const auto& order : {std::array{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}}) {
-    Bed bed(64_KiB);
-    std::array<Block*, 3> blocks{};
-    for (auto& block : blocks)
-      block = bed.take(1_MiB);
-    CHECK(blocks[0]->address == kBase);
-    CHECK(blocks[2]->address == kBase + 2_MiB);
-    for (const int i : order)
-      bed.put_in_limbo(blocks[static_cast<std::size_t>(i)]);
-    Block* whole = bed.take(4_MiB);
-    REQUIRE(whole != nullptr);
-    CHECK(whole->address == kBase);
-    CHECK(bed.take(512) == nullptr);
-  }
-}
-
-TEST_CASE("the smallest range that is large enough, the lowest of equals", "[host_pool]") {
-  Bed bed(64_KiB);
-  std::vector<Block*> blocks;
-  for (const Bytes size : {64_KiB, 4_KiB, 16_KiB, 4_KiB, 16_KiB, 4_KiB})
-    blocks.push_back(bed.take(size));
-  const Address second = blocks[2]->address;
-  for (const std::size_t i : {4U, 2U, 0U})
-    bed.put_in_limbo(blocks[i]);
-  CHECK(bed.take(12_KiB)->address == second);
-  CHECK(bed.take(20_KiB)->address == kBase);
-}
-
 TEST_CASE("a size that comes back is found without merging", "[host_pool]") {
   Bed bed(64_KiB);
   Block* a = bed.take(64_KiB);
@@ -149,16 +119,6 @@ TEST_CASE("a size that comes back is found without merging", "[host_pool]") {
   CHECK(bed.in_limbo() == 0);
 }
 
-TEST_CASE("nothing is handed out before its ticket has passed", "[host_pool]") {
-  Bed bed(64_KiB);
-  Block* whole = bed.take(4_MiB);
-  bed.put_in_limbo(whole, 5);
-  CHECK(bed.take(4_MiB, 4) == nullptr);
-  CHECK(bed.take(512, 4) == nullptr);
-  CHECK(bed.take(4_MiB, 5) == whole);
-  CHECK(bed.in_limbo() == 0);
-}
-
 TEST_CASE("the older is taken where the newest is not safe yet", "[host_pool]") {
   Bed bed(64_KiB);
   Block* a = bed.take(64_KiB);
@@ -167,23 +127,6 @@ TEST_CASE("the older is taken where the newest is not safe yet", "[host_pool]") 
   bed.put_in_limbo(b, 2);
   CHECK(bed.pool.take_recent(64_KiB, 1) == a);
   CHECK(bed.pool.take_recent(64_KiB, 1) == nullptr);
-}
-
-TEST_CASE("blocks of many sizes wait in limbo, and merge", "[host_pool]") {
-  constexpr int kSizes = 200;
-  Bed bed(3_MiB, 1_GiB);
-  std::vector<Block*> blocks;
-  for (int i = 0; i < kSizes; ++i)
-    blocks.push_back(bed.take(1_MiB + 4_KiB * static_cast<Bytes>(i)));
-  Bytes sum = 0;
-  for (Block* block : blocks) {
-    bed.put_in_limbo(block, 1);
-    sum += block->size;
-  }
-  CHECK(bed.in_limbo() == sum);
-  CHECK(bed.in_limbo(blocks.back()->size) == blocks.back()->size);
-  CHECK(bed.take(1_GiB, 0) == nullptr);
-  CHECK(bed.take(1_GiB, 1) != nullptr);
 }
 
 TEST_CASE("a large block begins at any page and has exactly its size", "[host_pool]") {
@@ -228,21 +171,4 @@ TEST_CASE("what an address belongs to", "[host_pool]") {
   CHECK(bed.pool.segment_in(kBase - 10, kBase + 1_GiB) == a->segment);
   CHECK(bed.pool.segment_in(kBase - 10, kBase) == nullptr);
   CHECK(bed.pool.segment_in(kBase + 4_MiB, kBase + 5_MiB) == nullptr);
-}
-
-TEST_CASE("the counters leave with the pool", "[host_pool]") {
-  HostStats stats;
-  HostBlocks blocks;
-  HostPool pool(HostRequest(nullptr, 64_KiB, 0), stats, blocks);
-  Block* a = pool.take_first(pool.add({kBase, 4_MiB, HostOrigin::Driver}), 64_KiB);
-  Block* b = pool.take_merged(64_KiB, kAll, 0);
-  pool.take_merged(64_KiB, kAll, 0);
-  pool.put_in_limbo(a, 7);
-  pool.put_in_limbo(b, 0);
-  pool.end();
-  CHECK(blocks.empty());
-  CHECK(stats.in_use.current == 0);
-  CHECK(stats.in_use_bytes.current == 0);
-  CHECK(stats.active_requests.current == 0);
-  CHECK(stats.active_bytes.current == 0);
 }

@@ -2,13 +2,10 @@
 // When what was submitted before a ticket is over, in one context and in several.
 #include "allocator/order/host_tickets.hpp"
 
-#include "allocator/graph_memory.hpp"
 #include "allocator/work_in_flight.hpp"
 #include "tests/unit/bed.hpp"
-#include "tests/unit/sim/calls.hpp"
 
 using namespace custash;
-using sim::make_stream;
 
 namespace {
 
@@ -73,57 +70,6 @@ TEST_CASE("tickets pass in order, each with its own work", "[host_tickets]") {
   CHECK(bed.passed(second));
 }
 
-TEST_CASE("a ticket holds the work of every stream, context and device", "[host_tickets]") {
-  for (const int late : {0, 1, 2, 3}) {
-    Tickets bed;
-    const CUcontext contexts[] = {bed.sim.context(), primary_context(1), make_context()};
-    std::vector<std::pair<CUcontext, CUstream>> streams;
-    for (const CUcontext context : contexts) {
-      use(context);
-      streams.emplace_back(context, bed.stream());
-      if (context == bed.sim.context()) streams.emplace_back(context, bed.stream());
-    }
-    for (const auto& [context, stream] : streams) {
-      use(context);
-      bed.launch(stream);
-    }
-    use(bed.sim.context());
-    const CUstream held = streams[static_cast<std::size_t>(late)].second;
-    sim::hold(held);
-    const auto ticket = bed.take();
-    sim::run_all();
-    CHECK_FALSE(bed.passed(ticket));
-    let_go(held);
-    CHECK(bed.passed(ticket));
-  }
-}
-
-TEST_CASE("work submitted after a ticket does not hold it up", "[host_tickets]") {
-  Tickets bed;
-  const auto [s, t] = bed.streams<2>();
-  bed.launch(s);
-  const auto ticket = bed.take();
-  bed.launch(t);
-  sim::hold(t);
-  sim::run_all();
-  CHECK(bed.passed(ticket));
-  sim::release(t);
-}
-
-TEST_CASE("a wait ends with the ticket's own work", "[host_tickets]") {
-  Tickets bed;
-  const auto [s, t] = bed.streams<2>();
-  const sim::OpId before = bed.launch(s);
-  const auto ticket = bed.take();
-  const sim::OpId after = bed.launch(t);
-  sim::hold(t);
-  CHECK(WorkInFlight(*bed.allocator).tickets().wait(ticket).ok());
-  CHECK(sim::complete(before));
-  CHECK_FALSE(sim::complete(after));
-  CHECK(WorkInFlight(*bed.allocator).tickets().passed() >= ticket);
-  sim::release(t);
-}
-
 TEST_CASE("a ticket holds back no stream of another device than the buffer's",
           "[host_tickets]") {
   constexpr Bytes kLarge = 96 << 20;
@@ -149,19 +95,6 @@ TEST_CASE("a ticket holds back no stream of another device than the buffer's",
   sim::run_all();
   CHECK_FALSE(sim::hung());
   CHECK(bed.passed(ticket));
-}
-
-TEST_CASE("nothing runs any more in a context that has ended", "[host_tickets]") {
-  Tickets bed;
-  const CUcontext second = make_context();  // current now
-  bed.launch(bed.stream());
-  use(bed.sim.context());
-  bed.launch(bed.stream());
-  const auto both = bed.take();
-  CHECK_FALSE(bed.passed(both));
-  bed.end_context(second);  // waits for what the other's frees would have waited for
-  CHECK(bed.passed(both));
-  CHECK(bed.take() == 0);
 }
 
 TEST_CASE("a kernel's fault is told once a ticket is taken, and holds up nothing",
