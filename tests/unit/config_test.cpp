@@ -105,14 +105,6 @@ TEST_CASE("config: limits of all memory, and who shares one", "[config]") {
         "limit_group:../x is no name of at most 64 letters, digits, - and _");
 }
 
-TEST_CASE("config: when an idle process is trimmed deeply", "[config]") {
-  CHECK(parse_config("").config.deep_trim_after == 0);
-  CHECK(parse_config("deep_trim_after:1").config.deep_trim_after == 1);
-  CHECK(parse_config("deep_trim_after:30s").config.deep_trim_after == 30);
-  CHECK(parse_config("deep_trim_after:86401").complaints.size() == 1);
-  CHECK(parse_config("deep_trim_after:soon").complaints.size() == 1);
-}
-
 TEST_CASE("config: a removed option has no effect, and one line names what to use instead",
           "[config]") {
   const auto parsed = parse_config("turns:30,handle_cache:4G,sleep_after:5");
@@ -149,12 +141,6 @@ TEST_CASE("config: every option is read", "[config]") {
   CHECK(parsed.config.run_ahead_percent == 1000);
   CHECK(parsed.config.log == LogLevel::Debug);
   CHECK(parsed.config.log_file == "/tmp/a:b c.log");
-  CHECK(parsed.config.summary);
-}
-
-TEST_CASE("config: the last word wins, so a command line may be appended", "[config]") {
-  const auto parsed = parse_config("backing:vmm,summary:false,backing:driver,summary:true");
-  CHECK(parsed.config.backing == Backing::Driver);
   CHECK(parsed.config.summary);
 }
 

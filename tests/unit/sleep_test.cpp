@@ -5,7 +5,6 @@
 
 #include "allocator/base/scope.hpp"
 #include "allocator/graph_memory.hpp"
-#include "allocator/memory/host_store.hpp"
 #include "allocator/peer_processes.hpp"
 #include "tests/unit/contents.hpp"
 
@@ -130,19 +129,6 @@ TEST_CASE("new memory leaves room for the memory that sleeps", "[sleep]") {
   REQUIRE(bed.sleep.go({}).asleep);
   CHECK(bed.fails_for_memory(150_MiB));
   CHECK(bed.sleep.state() == SleepState::Awake);
-  bed.free(p);
-}
-
-TEST_CASE("where the device is full waking waits for room", "[sleep]") {
-  SleepBed bed;
-  const Address p = written(bed, 60_MiB, 4);
-  REQUIRE(bed.sleep.go({}).asleep);
-  sim::fail_symbol("cuMemCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
-  std::string seen;
-  bed.launch(nullptr, reads(p, 60_MiB, &seen));
-  CHECK(sim::failures_given() == 1);
-  CHECK(runs_without_faults());
-  CHECK(has_contents(seen, 60_MiB, 4));
   bed.free(p);
 }
 
@@ -329,34 +315,6 @@ TEST_CASE("during a capture the process stays awake, and a capture wakes it", "[
   begin_capture(bed, stream, CU_STREAM_CAPTURE_MODE_RELAXED);
   CHECK(bed.sleep.state() == SleepState::Awake);
   (void)end_capture(bed, stream);
-  bed.free(p);
-}
-
-TEST_CASE("without host memory the process stays awake, with the figures", "[sleep]") {
-  struct Full final : HostStore {
-    bool has_room(Bytes bytes, std::string* why) override {
-      *why = "host memory: needs " + std::to_string(bytes >> 20U) + " MiB, has 1 MiB";
-      return bytes <= 1_MiB;
-    }
-
-    bool take(CUcontext, Bytes, HostPiece*, std::string*) override { return false; }
-
-    void give(CUcontext, const HostPiece&) override {}
-
-    Bytes keeps() override { return 0; }
-  };
-
-  static Full full;
-  SleepBed bed;
-  const Address p = written(bed, 8_MiB, 1);
-  sim::run_all();
-  bed.sleep.set_store(full);
-  const Bytes used = sim::used(0);
-  const SleepAnswer answer = bed.sleep.go({});
-  CHECK_FALSE(answer.asleep);
-  CHECK(says(answer, "host memory: needs 8 MiB, has 1 MiB"));
-  CHECK(bed.sleep.state() == SleepState::Awake);
-  CHECK(sim::used(0) == used);
   bed.free(p);
 }
 
