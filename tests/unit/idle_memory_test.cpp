@@ -82,22 +82,6 @@ TEST_CASE("nothing is due where nothing is held", "[idle_memory]") {
   CHECK(sim::count("cuCtxPushCurrent_v2") == calls);
 }
 
-TEST_CASE("what is used between the looks stays", "[idle_memory]") {
-  Bed bed;
-  Address p = bed.malloc(512_MiB);
-  const auto creates = sim::count("cuMemCreate");
-  for (int i = 0; i < 10; ++i) {
-    bed.free(p);
-    pass(6);
-    look(bed);
-    p = bed.malloc(512_MiB);
-    pass(6);
-    look(bed);
-  }
-  CHECK(sim::count("cuMemCreate") == creates);
-  bed.free(p);
-}
-
 TEST_CASE("the rest of a range returns while a part of it is in use again and again",
           "[idle_memory]") {
   Bed bed;

@@ -155,11 +155,6 @@ TEST_CASE("requests that are never alive together stop fighting for a page", "[m
   REQUIRE(bed.stats().reserved_bytes[0].peak <= static_cast<std::int64_t>(50_MiB));
 }
 
-TEST_CASE("a size that a large request takes the page of gets another", "[moves]") {
-  Bed bed;
-  REQUIRE(late_calls([&] { fight_for_a_page(bed); }) == 0);
-}
-
 TEST_CASE("after a trim moving is tried again", "[moves]") {
   Bed bed;
   const auto cycle = [&] { fight_for_a_page(bed); };

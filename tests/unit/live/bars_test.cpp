@@ -71,10 +71,6 @@ TEST_CASE("numbers of several devices stand below each other") {
   CHECK(lines[0].find(" of ") == lines[1].find(" of "));
 }
 
-TEST_CASE("a bar without NVML names no others") {
-  CHECK(bar_of({.total = 8 * kGi, .others = {}}, 200).find("others") == std::string::npos);
-}
-
 TEST_CASE("a painted line is clipped between characters, not between bytes") {
   PaintedLine line(3, true);
   line.add(Style::InUse, "██");

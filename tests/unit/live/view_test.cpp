@@ -96,19 +96,6 @@ TEST_CASE("no line is wider than the terminal, and no more lines than it has") {
   }
 }
 
-TEST_CASE("a narrow terminal keeps the important columns") {
-  const std::string text = text_of(four_ranks(), {.width = 40, .height = 24});
-  CHECK(has(text, "     PID RANK DEV PROGRAM") == false);
-  CHECK(has(text, "     PID DEV   vIN USE  PROGRAM") == false);
-  CHECK(has(text, "PID"));
-  CHECK(has(text, "PROGRAM"));
-  CHECK(has(text, "train.py"));
-  CHECK_FALSE(has(text, "LIMBO"));
-  const std::string wide = text_of(four_ranks(), {.width = 200, .height = 24});
-  CHECK(has(wide, "LIMBO"));
-  CHECK(has(wide, "AVOIDED"));
-}
-
 TEST_CASE("the chosen line is shown however far down it is") {
   Look look = look_at(kSecond);
   for (int i = 0; i < 40; ++i)
