@@ -222,18 +222,12 @@ Bytes used(int device) {
   return guard->devices.at(static_cast<std::size_t>(device)).used;
 }
 
-std::size_t live_allocations() {
-  return count_regions([](Origin o) { return o != Origin::Vmm && o != Origin::Host; });
-}
-
 SIM_TELL(std::size_t, live_handles, handles.live())
 
 std::size_t live_mappings() {
   return count_regions([](Origin o) { return o == Origin::Vmm; });
 }
 
-SIM_TELL(std::size_t, live_reservations, reservations.size())
-SIM_TELL(std::size_t, live_events, events.live())
 SIM_TELL(std::size_t, live_streams, streams.live())
 
 std::size_t live_host_blocks() {

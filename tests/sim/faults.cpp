@@ -127,9 +127,8 @@ void check_running(World& w) {
 }
 
 void check_touches(World& w, Op& op) {
-  const std::vector<Touch> touches = touches_now(w, op);
-  if (Observer* o = observer()) o->on_execute(op.id, touches);
   if (op.work.accesses.empty()) return;
+  const std::vector<Touch> touches = touches_now(w, op);
   judge(w, op, touches, nullptr);
   // In data mode a faulty body would bring the process down; the device would not have done it.
   if (op.faulty) op.work.body = nullptr;

@@ -60,10 +60,6 @@ class Observer {
                          std::span<const Touch> touches,
                          const char* name) {}
 
-  // The op has run (after all its predecessors). `touches` are translated anew: a mapping that
-  // has changed since the submission shows as a different `physical`.
-  virtual void on_execute(OpId op, std::span<const Touch> touches) {}
-
   // The host thread now knows these ops (and all before them) to be complete: stream, event,
   // context synchronise, a query that answered success, cuMemFree (the last op of every stream
   // of the device), synchronous copies, cuCtxDestroy, a host function's own return is not among

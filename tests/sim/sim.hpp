@@ -195,12 +195,9 @@ ThreadId this_thread();
 // ------------------------------------------------------------------------------- The pieces of
 // a range as `device` (-1: any) would see them now.
 std::vector<Touch> translate(Address address, Bytes bytes);
-Bytes used(int device);          // device memory in use, as the driver counts it
-std::size_t live_allocations();  // cuMemAlloc, pitch, managed and pool blocks
-std::size_t live_handles();      // VMM physical handles with a reference or a mapping
+Bytes used(int device);      // device memory in use, as the driver counts it
+std::size_t live_handles();  // VMM physical handles with a reference or a mapping
 std::size_t live_mappings();
-std::size_t live_reservations();
-std::size_t live_events();
 std::size_t live_streams();  // created, not destroyed
 std::size_t live_host_blocks();
 void register_kernels(const custash_sim_kernel* kernels);
