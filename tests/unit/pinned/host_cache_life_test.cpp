@@ -3,7 +3,10 @@
 #include "tests/unit/pinned/bed.hpp"
 
 #include <atomic>
+#include <cerrno>
 #include <thread>
+
+#include <sys/mman.h>
 
 using namespace custash;
 
@@ -21,6 +24,10 @@ struct LifeBed : PinnedBed {
     pinned->reclaim().context_gone(context);
   }
 };
+
+bool is_mapped(void* page) {
+  return msync(page, 1, MS_ASYNC) == 0 || errno != ENOMEM;
+}
 
 void check_nothing_held(LifeBed& bed) {
   const HostStats stats = bed.host_stats();
@@ -51,7 +58,9 @@ TEST_CASE("buffers end with their context, whatever state they are in", "[host_c
   bed.free_host(flying);
   bed.release(named);
   bed.free_host(idle);
+  CHECK(is_mapped(live));
   bed.destroy(context);
+  CHECK_FALSE(is_mapped(live));
   for (void* buffer : {live, small, flying, named, named_live, idle}) {
     CHECK(bed.pinned->find(reinterpret_cast<Address>(buffer), nullptr) == Ownership::Foreign);
     CHECK_FALSE(bed.pinned->free(buffer).has_value());
