@@ -278,6 +278,7 @@ void DeviceGuards::look_at_living() {
       look = take_spare(slack_.room_for(block));
     }
     if (!slack_.begin(block, &look)) return;
+    wait_briefly(look);
     CUresult state = slack_.state_of(look);
     for (int i = 0; i < kTries && state == CUDA_ERROR_NOT_READY; ++i) {
       core_.shared.driver.rest(kPause);
