@@ -155,6 +155,10 @@ void DeviceGuards::note_freed(const Arena& arena) {
 }
 
 void DeviceGuards::collect() {
+  collect(Asking::Once);
+}
+
+void DeviceGuards::collect(Asking asking) {
   Arena* const arena = arena_.load(std::memory_order_relaxed);
   if (arena == nullptr) return;
   const Position until = core_.timeline.submissions().submitted();
@@ -167,7 +171,7 @@ void DeviceGuards::collect() {
     }
     note_freed(*arena);
   }
-  collect(*arena, until, Asking::Once);
+  collect(*arena, until, asking);
 }
 
 void DeviceGuards::collect_freed() {
@@ -241,7 +245,7 @@ void DeviceGuards::give_way() {
   Arena* const arena = arena_.load(std::memory_order_relaxed);
   if (arena == nullptr || core_.timeline.events().broken()) return;
   for (int i = 0; i < kTries; ++i) {
-    collect();
+    collect(Asking::Briefly);
     {
       CacheLock lock(core_.mutex);
       if (leaving_.empty() && count_freed(*arena) == 0) return;

@@ -85,6 +85,7 @@ class DeviceGuards final : public Sampler {
   std::size_t count_freed(const Arena& arena) const REQUIRES(cache_lock);
   void note_freed(const Arena& arena) REQUIRES(cache_lock);
   enum class Asking { Once, Briefly };
+  void collect(Asking asking) EXCLUDES(cache_lock);
   void collect(Arena& arena, Position until, Asking asking) EXCLUDES(cache_lock);
   void go_on(Arena& arena,
              Position until,
