@@ -148,7 +148,7 @@ void register_cases(const Peer& peer) {
   add("tails", tails)->Threads(1)->Threads(4)->Threads(kMostThreads)->Iterations(1);
   add("holes", holes)->Arg(is_quick() ? 64 : 4096);
   for (const int count : kLive)
-    add("live", live)->Arg(count);
+    if (!is_quick() || count <= 10'000) add("live", live)->Arg(count);
   // Much of these is not timed, so how often is not left to Google Benchmark.
   add("lanes", lanes)->Arg(1)->Arg(32)->Arg(128)->Iterations(100);
   if (peer.trim != nullptr)
