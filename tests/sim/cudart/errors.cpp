@@ -64,7 +64,7 @@ extern "C" cudaError_t cudaDriverGetVersion(int* version) {
   return record(legacy().driver_get_version(version));
 }
 
-// For the entries of unsupported.c.
+// For the entries that unsupported.py writes.
 extern "C" int custash_cudart_unsupported() {
   return static_cast<int>(record(cudaErrorNotSupported));
 }
