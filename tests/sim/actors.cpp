@@ -79,12 +79,4 @@ bool hand_to_running(OpId kernel, const Access& access) {
   return true;
 }
 
-bool read_from_running(OpId kernel, bool so_far) {
-  const Guard guard;
-  World& w = *guard;
-  if (!is_done(w, kernel) && running(w, kernel) == nullptr) return false;
-  if (Observer* o = observer()) o->on_host_learns(thread_state(w).id, kernel, so_far);
-  return true;
-}
-
 }  // namespace custash::sim

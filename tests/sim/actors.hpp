@@ -43,9 +43,4 @@ class Actor {
 // kernel uses it. False, and nothing happens, when the kernel is over or cannot have begun.
 bool hand_to_running(OpId kernel, const Access& access);
 
-// The calling thread reads host memory that the kernel has written: all that the kernel came
-// after is over, and what the kernel did before too where `so_far`. The kernel itself may go
-// on. False when it cannot have begun.
-bool read_from_running(OpId kernel, bool so_far);
-
 }  // namespace custash::sim

@@ -96,7 +96,6 @@ CUresult enqueue(Frame& f, Stream& s, Work work, OpId* op) {
     if (op != nullptr) *op = 0;
     return capture_node(f.world, s, {.type = type, .work = std::move(work)});
   }
-  SIM_TRY(work.kernel ? wait_for_room(f.world, f.thread, s) : CUDA_SUCCESS);
   const OpId id = submit(
       f.world,
       {.context = s.context, .stream = &s, .thread = f.thread.id, .work = std::move(work)});
@@ -159,7 +158,6 @@ bool joined(const Capture& capture, const Graph& graph) {
   for (std::vector<NodeId> open(reached.begin(), reached.end()); !open.empty();) {
     const GraphNode* node = find_node(graph, open.back());
     open.pop_back();
-    if (node == nullptr) continue;  // destroyed meanwhile
     for (const NodeId before : node->after)
       if (reached.insert(before).second) open.push_back(before);
   }
@@ -237,25 +235,6 @@ CUresult info(Frame& f,
   return CUDA_SUCCESS;
 }
 
-// Nodes of the graph that it comes behind, from now on.
-CUresult update(Frame& f,
-                Door door,
-                CUstream handle,
-                const CUgraphNode* nodes,
-                size_t count,
-                unsigned flags) {
-  Stream* s = find_stream(f, door, handle);
-  if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  if (s->capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  auto after = ids_of(f.world, s->capture->graph, nodes, count);
-  if (!after) return CUDA_ERROR_INVALID_VALUE;
-  if (flags == 0)  // CU_STREAM_ADD_CAPTURE_DEPENDENCIES
-    after->insert(after->end(), s->tips.begin(), s->tips.end());
-  s->tips = *std::move(after);
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
 SIM_DOORS_IS(cuStreamBeginCapture,
@@ -323,15 +302,6 @@ SIM_DOORS(cuStreamGetCaptureInfo_v3,
     return info(f, door, s, status, id, {graph, nodes, n});
   });
 }
-
-SIM_DOORS_IS(cuStreamUpdateCaptureDependencies,
-             Context,
-             (CUstream s, CUgraphNode* nodes, size_t n, unsigned flags),
-             update(f, door, s, nodes, n, flags))
-SIM_DOORS_IS(cuStreamUpdateCaptureDependencies_v2,
-             Context,
-             (CUstream s, CUgraphNode* nodes, const void* edges, size_t n, unsigned flags),
-             update(f, door, s, nodes, n, flags))
 
 SIM_ENTRY(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode)) {
   return SIM_CALL(cuThreadExchangeStreamCaptureMode, Init) {

@@ -42,7 +42,6 @@ void drop_memory(World& w, ThreadState& thread, std::uint64_t context_id) {
 }
 
 void drop_events(World& w, std::uint64_t context_id) {
-  std::vector<std::uint64_t> serials;
   w.events.each([&](Event& e) {
     if (e.context_id == context_id) e.context_id = 0;  // the handle stays, good for nothing
   });
@@ -212,11 +211,6 @@ SIM_ENTRY_IS(cuCtxGetLimit,
              (size_t * out, CUlimit limit),
              answer_with(out, limit == CU_LIMIT_STACK_SIZE ? 1024 : 8 << 20))
 SIM_ENTRY_IS(cuCtxSetLimit, Context, (CUlimit limit, size_t value), CUDA_SUCCESS)
-SIM_ENTRY_IS(cuCtxGetCacheConfig,
-             Context,
-             (CUfunc_cache * out),
-             answer_with(out, CU_FUNC_CACHE_PREFER_NONE))
-SIM_ENTRY_IS(cuCtxSetCacheConfig, Context, (CUfunc_cache config), CUDA_SUCCESS)
 
 SIM_ENTRY(cuCtxSynchronize, (void)) {
   return SIM_CALL(cuCtxSynchronize, Context) {

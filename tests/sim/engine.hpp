@@ -38,9 +38,6 @@ bool step_any(World& world);
 // wait.cpp: the host waits. CUDA_ERROR_LAUNCH_TIMEOUT: nothing can end the wait. Lets go of the
 // lock at times.
 CUresult wait_for(World& world, ThreadState& thread, std::vector<OpId> targets);
-// A launch waits until its stream takes more work (Options::queue_depth). It learns nothing by
-// that.
-CUresult wait_for_room(World& world, ThreadState& thread, const Stream& stream);
 void tell_join(World& world, ThreadState& thread, std::span<const OpId> completed);
 
 // Everything of a stream / a context / all contexts of a device, told to the observer.

@@ -25,10 +25,7 @@ std::optional<std::vector<NodeId>> ids_of(World& world,
 
 NodeId add_node(World& world, Graph& graph, GraphNode node);
 
-// Each node behind those that it comes after. None: the edges make a ring.
-std::optional<std::vector<const GraphNode*>> in_order(const Graph& graph);
-
-// With nodes of its own, which know whose copies they are.
+// With nodes of its own.
 std::unique_ptr<Graph> clone(World& world, const Graph& graph);
 void drop_graph(World& world, CUgraph handle);
 

@@ -44,49 +44,43 @@ CUresult add_kernel_node(CUgraphNode* out,
 
 // ADD(name, what it needs, a further parameter or two, what makes the node)
 #define SIM_ADD_NODE(name, needs, params, make)                                   \
-  SIM_ENTRY(name,                                                                 \
+  SIM_ENTRY(cuGraphAdd##name,                                                     \
             (CUgraphNode * out,                                                   \
              CUgraph graph,                                                       \
              const CUgraphNode* after,                                            \
              size_t n SIM_UNPAREN params)) {                                      \
-    return SIM_CALL(name, needs) {                                                \
+    return SIM_CALL(cuGraphAdd##name, needs) {                                    \
       return add(f, out, graph, after, n, [&](GraphNode* node) { return make; }); \
     });                                                                           \
   }
 
-SIM_ADD_NODE(cuGraphAddKernelNode_v2,
+SIM_ADD_NODE(KernelNode_v2,
              Context,
              (, const void* params),
              kernel_node(f, static_cast<const KernelParams*>(params), node))
-SIM_ADD_NODE(cuGraphAddKernelNode,
+SIM_ADD_NODE(KernelNode,
              Context,
              (, const CUDA_KERNEL_NODE_PARAMS_v1* params),
              kernel_node(f, params, node))
-SIM_ADD_NODE(cuGraphAddMemcpyNode,
+SIM_ADD_NODE(MemcpyNode,
              Context,
              (, const CUDA_MEMCPY3D* what, CUcontext by),
              copy_node(f, what, by, node))
-SIM_ADD_NODE(cuGraphAddMemsetNode,
+SIM_ADD_NODE(MemsetNode,
              Context,
              (, const CUDA_MEMSET_NODE_PARAMS* what, CUcontext by),
              fill_node(f, what, by, node))
-SIM_ADD_NODE(cuGraphAddHostNode,
-             Init,
-             (, const CUDA_HOST_NODE_PARAMS* what),
-             host_node(what, node))
-SIM_ADD_NODE(cuGraphAddChildGraphNode,
-             Init,
-             (, CUgraph child),
-             child_node(f.world, child, node))
-SIM_ADD_NODE(cuGraphAddEventRecordNode,
+SIM_ADD_NODE(HostNode, Init, (, const CUDA_HOST_NODE_PARAMS* what), host_node(what, node))
+SIM_ADD_NODE(ChildGraphNode, Init, (, CUgraph child), child_node(f.world, child, node))
+SIM_ADD_NODE(EventRecordNode,
              Init,
              (, CUevent event),
              event_node(f.world, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, node))
-SIM_ADD_NODE(cuGraphAddEventWaitNode,
+SIM_ADD_NODE(EventWaitNode,
              Init,
              (, CUevent event),
              event_node(f.world, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, node))
-SIM_ADD_NODE(cuGraphAddNode, Context, (, void* params), any_node(f, params, node))
+SIM_ADD_NODE(Node, Context, (, void* params), any_node(f, params, node))
 
 SIM_ENTRY(cuGraphAddEmptyNode,
           (CUgraphNode * out, CUgraph graph, const CUgraphNode* after, size_t n)) {

@@ -19,8 +19,7 @@ using GraphMemory = std::shared_ptr<void>;
 struct Graph;
 
 struct GraphNode {
-  NodeId id = 0;        // an executable's node has the id of the node that it is made of
-  NodeId original = 0;  // a clone's: the node of the graph that was cloned
+  NodeId id = 0;  // an executable's node has the id of the node that it is made of
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   std::uint64_t context_id = 0;  // in which it runs; 0: the launching stream's
   Work work = {};
@@ -34,7 +33,7 @@ struct GraphNode {
 };
 
 struct Graph {
-  std::vector<GraphNode> nodes = {};  // as they were made
+  std::vector<GraphNode> nodes = {};  // as they were made: each behind those it comes after
   std::vector<GraphMemory> memory = {};
   OpId launched = 0;  // an executable's: the end of its last launch
 };

@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: MIT
-// What a graph's node does, as a program may ask.
+// What a graph's nodes are and do, as a program may ask.
 #include "tests/sim/graph.hpp"
 #include "tests/sim/node_params.hpp"
 
+#include <algorithm>
+
 namespace custash::sim {
 namespace {
+
+// The number, or as many as there is room for and null in what is left.
+CUresult nodes(Frame& f, CUgraph handle, CUgraphNode* out, size_t* n) {
+  Graph* graph = f.world.graphs.get(handle);
+  if (graph == nullptr || n == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  const size_t found = graph->nodes.size();
+  for (size_t i = 0; out != nullptr && i < *n; ++i)
+    out[i] = i < found ? handle_of(f.world, handle, graph->nodes[i]) : nullptr;
+  *n = out == nullptr ? found : std::min(*n, found);
+  return CUDA_SUCCESS;
+}
 
 template <typename Out>
 CUresult answer(Frame& f,
@@ -31,6 +44,20 @@ GraphNode* with_attribute(Frame& f, CUgraphNode handle, int which) {
 }
 
 }  // namespace
+
+SIM_ENTRY_IS(cuGraphGetNodes,
+             Init,
+             (CUgraph graph, CUgraphNode* out, size_t* n),
+             nodes(f, graph, out, n))
+
+SIM_ENTRY(cuGraphNodeGetType, (CUgraphNode handle, CUgraphNodeType* out)) {
+  return SIM_CALL(cuGraphNodeGetType, Init) {
+    const GraphNode* node = node_of(f.world, handle);
+    if (node == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = node->type;
+    return CUDA_SUCCESS;
+  });
+}
 
 SIM_ENTRY_IS(cuGraphKernelNodeGetParams,
              Init,

@@ -4,27 +4,9 @@
 #include "tests/sim/capture.hpp"
 #include "tests/sim/graph.hpp"
 
-#include <algorithm>
 #include <map>
 
 namespace custash::sim {
-
-std::optional<std::vector<const GraphNode*>> in_order(const Graph& graph) {
-  std::map<NodeId, std::size_t> missing;
-  std::map<NodeId, std::vector<const GraphNode*>> later;
-  std::vector<const GraphNode*> order;
-  for (const GraphNode& node : graph.nodes) {
-    missing[node.id] = node.after.size();
-    for (const NodeId before : node.after)
-      later[before].push_back(&node);
-    if (node.after.empty()) order.push_back(&node);
-  }
-  for (std::size_t i = 0; i < order.size(); ++i)
-    for (const GraphNode* node : later[order[i]->id])
-      if (--missing[node->id] == 0) order.push_back(node);
-  if (order.size() != graph.nodes.size()) return std::nullopt;
-  return order;
-}
 
 namespace {
 
@@ -68,16 +50,14 @@ OpId submit_node(Launch& launch, const GraphNode& node, Ops after) {
 Ops submit_nodes(Launch& launch, const Graph& graph, const Ops& begin) {
   std::map<NodeId, Ops> ends;
   std::map<NodeId, bool> inner;
-  const auto order = in_order(graph);
-  if (!order) return begin;
-  for (const GraphNode* node : *order) {
-    Ops after = node->after.empty() ? begin : Ops{};
-    for (const NodeId before : node->after) {
+  for (const GraphNode& node : graph.nodes) {
+    Ops after = node.after.empty() ? begin : Ops{};
+    for (const NodeId before : node.after) {
       after.insert(after.end(), ends[before].begin(), ends[before].end());
       inner[before] = true;
     }
-    ends[node->id] = node->child != nullptr ? submit_nodes(launch, *node->child, after)
-                                            : Ops{submit_node(launch, *node, std::move(after))};
+    ends[node.id] = node.child != nullptr ? submit_nodes(launch, *node.child, after)
+                                          : Ops{submit_node(launch, node, std::move(after))};
   }
   Ops last = graph.nodes.empty() ? begin : Ops{};
   for (const auto& [id, ops] : ends)

@@ -124,20 +124,20 @@ CUresult set_kernel_node(CUgraphExec exec, CUgraphNode node, Kernel kernel) {
 }
 
 #define SIM_SET_NODE(name, needs, params, make)                                 \
-  SIM_ENTRY(name, (CUgraphNode handle, SIM_UNPAREN params)) {                   \
-    return SIM_CALL(name, needs) {                                              \
+  SIM_ENTRY(cuGraph##name, (CUgraphNode handle, SIM_UNPAREN params)) {          \
+    return SIM_CALL(cuGraph##name, needs) {                                     \
       return set(f, handle, [&](GraphNode* node) -> CUresult { return make; }); \
     });                                                                         \
   }
-#define SIM_SET_EXEC_NODE(name, needs, params, make)                                  \
-  SIM_ENTRY(name, (CUgraphExec exec, CUgraphNode handle, SIM_UNPAREN params)) {       \
-    return SIM_CALL(name, needs) {                                                    \
-      return set(f, exec, handle, [&](GraphNode* node) -> CUresult { return make; }); \
-    });                                                                               \
+#define SIM_SET_EXEC_NODE(name, needs, params, make)                                         \
+  SIM_ENTRY(cuGraphExec##name, (CUgraphExec exec, CUgraphNode handle, SIM_UNPAREN params)) { \
+    return SIM_CALL(cuGraphExec##name, needs) {                                              \
+      return set(f, exec, handle, [&](GraphNode* node) -> CUresult { return make; });        \
+    });                                                                                      \
   }
-#define SIM_SET_BOTH(name, needs, params, make)    \
-  SIM_SET_NODE(cuGraph##name, needs, params, make) \
-  SIM_SET_EXEC_NODE(cuGraphExec##name, needs, params, make)
+#define SIM_SET_BOTH(name, needs, params, make) \
+  SIM_SET_NODE(name, needs, params, make)       \
+  SIM_SET_EXEC_NODE(name, needs, params, make)
 
 SIM_SET_BOTH(KernelNodeSetParams_v2,
              Context,
@@ -147,37 +147,25 @@ SIM_SET_BOTH(KernelNodeSetParams,
              Context,
              (const CUDA_KERNEL_NODE_PARAMS_v1* params),
              kernel_node(f, params, node))
-SIM_SET_BOTH(HostNodeSetParams,
-             Init,
-             (const CUDA_HOST_NODE_PARAMS* what),
-             host_node(what, node))
 SIM_SET_BOTH(NodeSetParams, Context, (void* params), any_node(f, params, node))
-SIM_SET_BOTH(EventRecordNodeSetEvent,
-             Init,
-             (CUevent event),
-             event_node(f.world, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, node))
-SIM_SET_BOTH(EventWaitNodeSetEvent,
-             Init,
-             (CUevent event),
-             event_node(f.world, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, node))
-SIM_SET_EXEC_NODE(cuGraphExecMemcpyNodeSetParams,
+SIM_SET_EXEC_NODE(MemcpyNodeSetParams,
                   Context,
                   (const CUDA_MEMCPY3D* what, CUcontext by),
                   copy_node(f, what, by, node))
-SIM_SET_EXEC_NODE(cuGraphExecMemsetNodeSetParams,
+SIM_SET_EXEC_NODE(MemsetNodeSetParams,
                   Context,
                   (const CUDA_MEMSET_NODE_PARAMS* what, CUcontext by),
                   fill_node(f, what, by, node))
-SIM_SET_EXEC_NODE(cuGraphExecChildGraphNodeSetParams,
+SIM_SET_EXEC_NODE(ChildGraphNodeSetParams,
                   Init,
                   (CUgraph child),
                   child_node(f.world, child, node))
 // A template's copy and fill stay in their context.
-SIM_SET_NODE(cuGraphMemcpyNodeSetParams,
+SIM_SET_NODE(MemcpyNodeSetParams,
              Context,
              (const CUDA_MEMCPY3D* what),
              copy_node(f, what, its_context(f, handle), node))
-SIM_SET_NODE(cuGraphMemsetNodeSetParams,
+SIM_SET_NODE(MemsetNodeSetParams,
              Context,
              (const CUDA_MEMSET_NODE_PARAMS* what),
              fill_node(f, what, its_context(f, handle), node))

@@ -137,16 +137,6 @@ SIM_ENTRY_IS(cuDeviceGetDevResource,
              (CUdevice device, void* out, int type),
              !known_device(f.world, device) ? CUDA_ERROR_INVALID_DEVICE
                                             : give(static_cast<Resource*>(out), type))
-SIM_ENTRY_IS(cuCtxGetDevResource,
-             Init,
-             (CUcontext context, void* out, int type),
-             f.world.contexts.get(context) == nullptr ? CUDA_ERROR_INVALID_CONTEXT
-                                                      : give(static_cast<Resource*>(out), type))
-SIM_ENTRY_IS(cuGreenCtxGetDevResource,
-             Init,
-             (Green green, void* out, int type),
-             find(f.world, green) == nullptr ? CUDA_ERROR_INVALID_CONTEXT
-                                             : give(static_cast<Resource*>(out), type))
 SIM_ENTRY_IS(cuDevSmResourceSplitByCount,
              Init,
              (void* result,
@@ -208,14 +198,6 @@ SIM_ENTRY(cuGreenCtxWaitEvent, (Green green, CUevent event)) {
   });
 }
 
-SIM_ENTRY(cuGreenCtxGetId, (Green green, unsigned long long* out)) {
-  return SIM_CALL(cuGreenCtxGetId, Init) {
-    const Context* c = find(f.world, green);
-    if (c == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    return answer_with(out, c->id);
-  });
-}
-
 SIM_DOORS(cuStreamGetCtx_v2,
           _ptsz,
           (CUstream stream, CUcontext* regular, Green* green),
@@ -228,14 +210,6 @@ SIM_DOORS(cuStreamGetCtx_v2,
     *regular = s->context->home->handle;
     *green = handle_of(*s->context);
     return CUDA_SUCCESS;
-  });
-}
-
-SIM_ENTRY(cuStreamGetGreenCtx, (CUstream stream, Green* out)) {
-  return SIM_CALL(cuStreamGetGreenCtx, Context) {
-    const Stream* s = find_stream(f.world, f.thread, f.context, false, stream);
-    if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return answer_with(out, handle_of(*s->context));
   });
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Handles for other processes: in data mode another simulator's memory is mapped through its
-// file, found in /proc. An own handle opens only where Options::same_process_ipc asks for it,
-// as a second mapping of the same memory. That the owner keeps the memory is not checked across
-// processes.
+// file, found in /proc. An own handle does not open. That the owner keeps the memory is not
+// checked across processes.
 #include "tests/sim/lifetime.hpp"
 
 #include <cstring>
@@ -18,7 +17,6 @@ struct Name {
   std::uint64_t magic;
   std::uint64_t process;
   std::uint64_t buffer;
-  Address base;
   std::uint64_t physical;
   Bytes size;
   int file;
@@ -41,16 +39,21 @@ bool open_again(Frame& f, CUdeviceptr* out, const Name& name) {
   return false;
 }
 
-CUresult add_opened(Frame& f, CUdeviceptr* out, const Name& name, Region region, int file) {
+CUresult add_opened(Frame& f, CUdeviceptr* out, const Name& name, int file) {
+  // The memory is mapped in whole pages; small blocks begin somewhere inside one.
   const std::uint64_t inside = name.physical % 4_KiB;
   World& w = f.world;
-  const Bytes bytes = align_up(region.size + inside, 2_MiB);
+  const Bytes bytes = align_up(name.size + inside, 2_MiB);
   const Address at = w.space.reserve(bytes, 2_MiB);
-  if (at == 0 || !w.space.map(at, bytes, region.physical - inside, file))
+  if (at == 0 || !w.space.map(at, bytes, name.physical - inside, file))
     return CUDA_ERROR_OUT_OF_MEMORY;
-  // Another simulator's bytes are none of our physical numbers.
-  if (file >= 0) region.physical = w.space.make_physical(bytes) + inside;
+  Region region;
   region.base = at + inside;
+  region.size = region.requested = name.size;
+  // Another simulator's bytes are none of our physical numbers.
+  region.physical = w.space.make_physical(bytes) + inside;
+  region.device = f.context->device;
+  region.buffer_id = w.next_serial++;
   region.shared = true;
   region.opens = 1;
   region.source_process = name.process;
@@ -67,29 +70,18 @@ CUresult open_foreign(Frame& f, CUdeviceptr* out, const Name& name) {
       "/proc/" + std::to_string(name.process) + "/fd/" + std::to_string(name.file);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return CUDA_ERROR_INVALID_VALUE;
-  Region region;
-  region.size = region.requested = name.size;
-  region.physical = name.physical;
-  region.device = f.context->device;
-  region.buffer_id = f.world.next_serial++;
-  const CUresult result = add_opened(f, out, name, region, file);
+  const CUresult result = add_opened(f, out, name, file);
   close(file);  // the mapping stays
   return result;
 }
 
 CUresult open(Frame& f, CUdeviceptr* out, const CUipcMemHandle& handle) {
-  World& w = f.world;
   Name name{};
   std::memcpy(&name, &handle, sizeof name);
   if (out == nullptr || name.magic != kMagic) return CUDA_ERROR_INVALID_VALUE;
   if (open_again(f, out, name)) return CUDA_SUCCESS;
   if (name.process != static_cast<std::uint64_t>(getpid())) return open_foreign(f, out, name);
-  if (!w.options.same_process_ipc) return CUDA_ERROR_INVALID_CONTEXT;
-  const auto source = w.regions.find(name.base);
-  if (source == w.regions.end() || source->second.buffer_id != name.buffer)
-    return CUDA_ERROR_INVALID_VALUE;
-  // The memory is mapped in whole pages; small blocks begin somewhere inside one.
-  return add_opened(f, out, name, source->second, -1);
+  return CUDA_ERROR_INVALID_CONTEXT;
 }
 
 }  // namespace
@@ -109,7 +101,6 @@ SIM_ENTRY(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr address)) {
     const Name name{kMagic,
                     static_cast<std::uint64_t>(getpid()),
                     region->buffer_id,
-                    region->base,
                     region->physical,
                     region->size,
                     f.world.space.file()};
@@ -133,24 +124,5 @@ SIM_ENTRY(cuIpcCloseMemHandle, (CUdeviceptr address)) {
     return CUDA_SUCCESS;
   });
 }
-
-SIM_ENTRY(cuIpcGetEventHandle, (CUipcEventHandle * out, CUevent handle)) {
-  return SIM_CALL(cuIpcGetEventHandle, Context) {
-    const Event* event = f.world.events.get(handle);
-    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (out == nullptr || (event->flags & CU_EVENT_INTERPROCESS) == 0)
-      return CUDA_ERROR_INVALID_VALUE;
-    const Name name{kMagic, static_cast<std::uint64_t>(getpid()), event->serial, 0, 0, 0, -1};
-    std::memset(out, 0, sizeof *out);
-    std::memcpy(out, &name, sizeof name);
-    return CUDA_SUCCESS;
-  });
-}
-
-// There is no other process whose event it could be.
-SIM_ENTRY_IS(cuIpcOpenEventHandle,
-             Context,
-             (CUevent * out, CUipcEventHandle handle),
-             CUDA_ERROR_INVALID_CONTEXT)
 
 }  // namespace custash::sim

@@ -251,14 +251,6 @@ SIM_ENTRY_IS(cuFuncSetAttribute,
              CUDA_SUCCESS)
 SIM_ENTRY_IS(cuFuncSetCacheConfig, Init, (CUfunction fn, CUfunc_cache config), CUDA_SUCCESS)
 
-SIM_ENTRY(cuFuncGetModule, (CUmodule * out, CUfunction fn)) {
-  return SIM_CALL(cuFuncGetModule, Init) {
-    const KernelInfo* info = f.world.kernels.get(fn);
-    if (info == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return answer_with(out, info->module);
-  });
-}
-
 SIM_ENTRY(cuFuncGetName, (const char** out, CUfunction fn)) {
   return SIM_CALL(cuFuncGetName, Init) {
     const KernelInfo* info = f.world.kernels.get(fn);

@@ -60,7 +60,6 @@ struct Context {
   bool primary = false;
   unsigned flags = 0;
   Bytes memory = 0;  // of the device, for itself
-  unsigned api_version = 3020;
   CUresult sticky = CUDA_SUCCESS;
   bool ending = false;                // a thread stands in the call that destroys it
   std::vector<Context*> greens = {};  // of a primary one
@@ -99,8 +98,6 @@ struct Module {
   Bytes memory = 0;  // of the device
   std::map<std::string, CUfunction> functions = {};
   std::map<std::string, Address> globals = {};
-  std::map<std::uint64_t, CUmodule> modules = {};  // of a library, by context
-  std::map<std::string, CUfunction> kernels = {};
 };
 
 struct Pool {

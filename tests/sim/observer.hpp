@@ -90,10 +90,6 @@ class Observer {
   // A running op touches what a thread has told it meanwhile.
   virtual void on_late_access(OpId op, ThreadId told_by, std::span<const Touch> touches) {}
 
-  // The thread read what the op has written: what the op comes after is over; `so_far`: and
-  // what it has touched itself until now.
-  virtual void on_host_learns(ThreadId thread, OpId op, bool so_far) {}
-
   // An op ran over memory that is not mapped, not accessible, or not the memory of its
   // submission.
   virtual void on_fault(OpId op, const Touch& touch, const char* why) {}

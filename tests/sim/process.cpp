@@ -2,7 +2,7 @@
 // Only in libcuda.so.1: the world as CUSTASH_SIM describes it (defaults: two devices of 8 GiB,
 // timed, with real bytes), the handler that cuInit hangs on exit, and the report that it
 // writes.
-//   CUSTASH_SIM="devices=2,memory=8g,seed=1,mode=timed,report=stderr,context_events=1,vmm=1,register=1,detector=0"
+//   CUSTASH_SIM="devices=2,memory=8g,seed=1,mode=timed,report=stderr,vmm=1,register=1,detector=0"
 // teardown_us: how long the end of a context takes, other threads going on.
 // machine=FILE: processes that name the same file share the devices: their memory, and handles
 // of it. Of NVIDIA's variables it knows CUDA_VISIBLE_DEVICES (numbers) and
@@ -86,8 +86,6 @@ bool set_option(Options& options, const std::string& key, const std::string& val
     *report_to = value;
   else if (key == "detector")
     detect = on;
-  else if (key == "context_events")
-    options.context_events = on;
   else if (key == "vmm")
     options.vmm = on;
   else if (key == "data")

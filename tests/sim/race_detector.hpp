@@ -105,7 +105,6 @@ class RaceDetector final : public Observer {
                        const char* name,
                        std::span<const Touch> touches) override;
   void on_late_access(OpId op, ThreadId told_by, std::span<const Touch> touches) override;
-  void on_host_learns(ThreadId thread, OpId op, bool so_far) override;
 
  private:
   using Chain = std::uint32_t;

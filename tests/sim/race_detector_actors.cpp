@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Order of those that are no stream: other processes, cards, kernels that are told while they
-// run, and threads that learn by reading memory; and what an allocator knows.
+// run; and what an allocator knows.
 #include "tests/sim/race_detector.hpp"
 
 namespace custash::sim {
@@ -70,15 +70,6 @@ void RaceDetector::on_late_access(OpId op, ThreadId told_by, std::span<const Tou
   nodes_[index].clock.join(tick(told_by));
   for (const Touch& touch : touches)
     access(index, touch);
-}
-
-void RaceDetector::on_host_learns(ThreadId thread, OpId op, bool so_far) {
-  const std::lock_guard lock(mutex_);
-  const Node* node = node_of(op);
-  if (node == nullptr) return;
-  Clock learnt = node->clock;
-  if (!so_far) learnt.set(node->chain, node->position - 1);
-  thread_clock(thread).join(learnt);
 }
 
 }  // namespace custash::sim

@@ -43,19 +43,15 @@ struct Options {
   bool vmm = true;
   bool data =
       false;  // device memory is host memory at the same address, and work moves real bytes
-  bool log = true;             // keep the list of calls (the counts are always kept)
-  bool initialised = true;     // false: calls answer 3 until cuInit
-  bool peers = true;           // devices can access each other
-  bool portable_told = false;  // cuMemHostGetFlags tells small portable buffers as such
-  bool registration = true;    // they say that host memory can be registered
-  bool pageable = false;       // they say that kernels reach pageable memory
-  bool hmm = false;            // not through the host's page tables
-  bool decompress = false;     // the devices have an engine that decompresses
-  bool same_process_ipc =
-      false;  // cuIpcOpenMemHandle of an own handle works, as if another process
-  bool blocking_launches = false;  // CUDA_LAUNCH_BLOCKING=1
-  // A launch blocks while so many operations of its stream are not over; 0: none does.
-  std::size_t queue_depth = 0;
+  bool log = true;                    // keep the list of calls (the counts are always kept)
+  bool initialised = true;            // false: calls answer 3 until cuInit
+  bool peers = true;                  // devices can access each other
+  bool portable_told = false;         // cuMemHostGetFlags tells small portable buffers as such
+  bool registration = true;           // they say that host memory can be registered
+  bool pageable = false;              // they say that kernels reach pageable memory
+  bool hmm = false;                   // not through the host's page tables
+  bool decompress = false;            // the devices have an engine that decompresses
+  bool blocking_launches = false;     // CUDA_LAUNCH_BLOCKING=1
   bool host_function_thread = false;  // run host functions on a thread of the simulator's own
   std::uint64_t seed = 1;
   Advance advance = Advance::Told;

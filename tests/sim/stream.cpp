@@ -81,22 +81,22 @@ SIM_DOORS(cuStreamSynchronize, _ptsz, (CUstream stream), (stream)) {
 }
 
 // A question whose answer is one value of the stream `s`.
-#define SIM_ASK_STREAM(name, Answer, value)                                \
-  SIM_DOORS(name, _ptsz, (CUstream stream, Answer * out), (stream, out)) { \
-    return SIM_DOOR_ON(stream) {                                           \
-      const Stream* s = find_stream(f, door, stream);                      \
-      if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;                  \
-      if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;                 \
-      *out = value;                                                        \
-      return CUDA_SUCCESS;                                                 \
-    });                                                                    \
+#define SIM_ASK_STREAM(name, Answer, value)                                          \
+  SIM_DOORS(cuStream##name, _ptsz, (CUstream stream, Answer * out), (stream, out)) { \
+    return SIM_DOOR_ON(stream) {                                                     \
+      const Stream* s = find_stream(f, door, stream);                                \
+      if (s == nullptr) return CUDA_ERROR_INVALID_HANDLE;                            \
+      if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;                           \
+      *out = value;                                                                  \
+      return CUDA_SUCCESS;                                                           \
+    });                                                                              \
   }
 
-SIM_ASK_STREAM(cuStreamGetCtx, CUcontext, s->context->handle)
-SIM_ASK_STREAM(cuStreamGetId, unsigned long long, s->id)
-SIM_ASK_STREAM(cuStreamGetFlags, unsigned, s->flags)
-SIM_ASK_STREAM(cuStreamGetPriority, int, s->priority)
-SIM_ASK_STREAM(cuStreamGetDevice, CUdevice, s->context->device)
+SIM_ASK_STREAM(GetCtx, CUcontext, s->context->handle)
+SIM_ASK_STREAM(GetId, unsigned long long, s->id)
+SIM_ASK_STREAM(GetFlags, unsigned, s->flags)
+SIM_ASK_STREAM(GetPriority, int, s->priority)
+SIM_ASK_STREAM(GetDevice, CUdevice, s->context->device)
 
 SIM_DOORS(cuLaunchHostFunc,
           _ptsz,

@@ -93,14 +93,6 @@ CUresult wait_until_done(World& w, ThreadState& thread, const std::vector<OpId>&
 
 }  // namespace
 
-CUresult wait_for_room(World& w, ThreadState& thread, const Stream& s) {
-  const std::size_t most = w.options.queue_depth;
-  CUresult result = CUDA_SUCCESS;
-  while (result == CUDA_SUCCESS && most != 0 && s.queue.size() >= most)
-    result = wait_until_done(w, thread, {s.queue.front()});
-  return result;
-}
-
 CUresult wait_for(World& w, ThreadState& thread, std::vector<OpId> targets) {
   SIM_TRY(wait_until_done(w, thread, targets));
   trim_pools(w, thread);

@@ -133,7 +133,6 @@ void set_in_callback(bool inside);
 Observer* observer();
 extern void (*entry_check)();
 void set_default_options(const Options& options);  // of a world that nobody reset
-void forget_after_fork();
 bool forked();
 
 }  // namespace custash::sim

@@ -70,9 +70,3 @@ CUDART_CALL(cudaEventSynchronize, (cudaEvent_t event), event_synchronize(event))
 CUDART_CALL(cudaEventElapsedTime,
             (float* milliseconds, cudaEvent_t start, cudaEvent_t end),
             event_elapsed_time(milliseconds, start, end))
-CUDART_CALL(cudaIpcGetEventHandle,
-            (cudaIpcEventHandle_t * handle, cudaEvent_t event),
-            ipc_get_event_handle(reinterpret_cast<CUipcEventHandle*>(handle), event))
-CUDART_CALL(cudaIpcOpenEventHandle,
-            (cudaEvent_t * event, cudaIpcEventHandle_t handle),
-            ipc_open_event_handle(event, reinterpret_cast<const CUipcEventHandle&>(handle)))

@@ -116,37 +116,3 @@ TEST_CASE("a running kernel takes an address from its mailbox", "[sim-actors]") 
     CHECK(faults().size() == 1);
   }
 }
-
-TEST_CASE("a thread learns from memory that a running kernel has written", "[sim-actors]") {
-  Judged bench;
-  bench.write(bench.a);
-  CHECK(launch(bench.a, {.needs_flag = 1}) == CUDA_SUCCESS);
-  const OpId second = last_op(bench.a);
-  SECTION("not before that kernel can have begun") {
-    CHECK_FALSE(read_from_running(second, false));
-  }
-  SECTION("what came before it") {
-    run_all();
-    CHECK_FALSE(complete(second));
-    CHECK(read_from_running(second, false));
-    bench.write(bench.b);
-    CHECK(bench.clean());
-  }
-  SECTION("nothing without reading") {
-    run_all();
-    bench.write(bench.b);
-    CHECK(bench.only(Report::Conflict));
-  }
-}
-
-TEST_CASE("what a running kernel has touched is over only where the thread read so",
-          "[sim-actors]") {
-  for (const bool so_far : {false, true}) {
-    Judged bench;
-    const OpId op = bench.write(bench.a, 1);
-    run_all();
-    CHECK(read_from_running(op, so_far));
-    bench.write(bench.b);
-    CHECK(bench.clean() == so_far);
-  }
-}

@@ -53,7 +53,6 @@ TEST_CASE("branches of a captured graph run in any order, its edges hold", "[sim
     const auto [s, t] = make_streams<2>();
     Diary diary;
     const MadeGraph made(fork_and_join(sim.context(), s, t, diary));
-    CHECK(made.edges() == 4);
     REQUIRE(cuGraphLaunch(made.executable(), s) == CUDA_SUCCESS);
     REQUIRE(launch(s, diary.of('z')) == CUDA_SUCCESS);
     run_all();

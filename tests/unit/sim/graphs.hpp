@@ -34,18 +34,6 @@ struct MadeGraph {
     return exec;
   }
 
-  std::size_t edges() const {
-    std::size_t n = 0;
-    REQUIRE(exported<CUresult (*)(CUgraph, CUgraphNode*, CUgraphNode*, std::size_t*)>(
-                "cuGraphGetEdges")(graph, nullptr, nullptr, &n) == CUDA_SUCCESS);
-    return n;
-  }
-
-  CUresult change(const char* symbol, CUgraphNode from, CUgraphNode to) const {
-    return exported<CUresult (*)(CUgraph, const CUgraphNode*, const CUgraphNode*, std::size_t)>(
-        symbol)(graph, &from, &to, 1);
-  }
-
   CUgraph graph = nullptr;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Launches that block, memory that pools give back when it is short, and plain memory freed on
-// a stream.
+// Memory that pools give back when it is short, and plain memory freed on a stream.
 #include "tests/unit/sim/judged.hpp"
 
 #include <thread>
@@ -18,42 +17,6 @@ CUdeviceptr ordered_block(CUstream s, std::size_t bytes) {
 }
 
 }  // namespace
-
-TEST_CASE("a launch blocks while its stream's queue is full, and learns nothing",
-          "[sim-limits]") {
-  const Judged watched({.queue_depth = 2});
-  const OpId first = watched.write(watched.a);
-  watched.write(watched.a);
-  CHECK(pending() == 2);
-  CHECK(launch(watched.a, {}) == CUDA_SUCCESS);
-  CHECK(complete(first));
-  CHECK(pending() == 2);
-  watched.write(watched.b);  // nothing orders it
-  CHECK(watched.detector.count(Report::Conflict) == 1);
-}
-
-TEST_CASE("a launch behind a full queue that cannot move hangs", "[sim-limits]") {
-  const Sim sim({.queue_depth = 1, .patience = std::chrono::milliseconds(20)});
-  const CUstream s = make_stream();
-  CHECK(launch(s, {.needs_flag = 1}) == CUDA_SUCCESS);
-  SECTION("by one thread") {
-    CHECK(launch(s, {.sets_flag = 1}) == CUDA_ERROR_LAUNCH_TIMEOUT);
-    CHECK(hung());
-  }
-  SECTION("until another stream helps") {
-    CHECK(launch(make_stream(), {.sets_flag = 1}) == CUDA_SUCCESS);
-    CHECK(launch(s, {}) == CUDA_SUCCESS);
-    CHECK_FALSE(hung());
-  }
-}
-
-TEST_CASE("no launch blocks unless a test asks for it", "[sim-limits]") {
-  const Sim sim;
-  const CUstream s = make_stream();
-  for (int i = 0; i < 3000; ++i)
-    REQUIRE(launch(s, {}) == CUDA_SUCCESS);
-  CHECK(pending() == 3000);
-}
 
 TEST_CASE("an allocation that finds no memory takes what pools keep", "[sim-limits]") {
   const Sim sim({.device_memory = 64_MiB});
