@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // How a driver entry is written. SIM_ENTRY defines the exported C name by an assembler label,
-// since cuda.h renames many of them by macro and lacks others; `call` is the prologue of every
-// entry: entry check, lock, state of the driver, injected failure, sticky error, cost, log.
+// since cuda.h renames many of them by macro and lacks others. So a macro that gets such a name
+// uses it with # and ## only: the preprocessor then leaves it as it is. `call` is the prologue
+// of every entry: entry check, lock, state of the driver, injected failure, sticky error, cost,
+// log.
 #pragma once
 
 #include "tests/sim/cost.hpp"
@@ -13,9 +15,10 @@
 
 #define SIM_EXPORT extern "C" __attribute__((visibility("default")))
 
-#define SIM_ENTRY(name, params)                         \
-  SIM_EXPORT CUresult sim_##name params __asm__(#name); \
-  SIM_EXPORT CUresult sim_##name params
+#define SIM_DEFINE(function, label, params)           \
+  SIM_EXPORT CUresult function params __asm__(label); \
+  SIM_EXPORT CUresult function params
+#define SIM_ENTRY(name, params) SIM_DEFINE(sim_##name, #name, params)
 
 // Two doors: `name` takes handle null for the legacy stream, `name_ptsz` for the thread's own.
 // The body is written once and has a Door `door` before the parameters.
@@ -23,12 +26,10 @@
 #define SIM_WITH_DOOR(...) (Door door, __VA_ARGS__)
 #define SIM_DOORS(name, suffix, params, args)                           \
   static CUresult both_##name SIM_WITH_DOOR params;                     \
-  SIM_EXPORT CUresult sim_##name params __asm__(#name);                 \
-  SIM_EXPORT CUresult sim_##name params {                               \
+  SIM_DEFINE(sim_##name, #name, params) {                               \
     return both_##name(Door{k_##name, false}, SIM_UNPAREN args);        \
   }                                                                     \
-  SIM_EXPORT CUresult sim_##name##suffix params __asm__(#name #suffix); \
-  SIM_EXPORT CUresult sim_##name##suffix params {                       \
+  SIM_DEFINE(sim_##name##suffix, #name #suffix, params) {               \
     return both_##name(Door{k_##name##suffix, true}, SIM_UNPAREN args); \
   }                                                                     \
   static CUresult both_##name SIM_WITH_DOOR params
@@ -46,30 +47,42 @@
   } while (0)
 
 // An entry whose answer is one expression of the frame `f`.
-#define SIM_ENTRY_IS(name, needs, params, ...) \
-  SIM_ENTRY(name, params) {                    \
-    return SIM_CALL(name, needs) {             \
-      return __VA_ARGS__;                      \
-    });                                        \
+#define SIM_ANSWER(function, label, number, needs, params, ...)                           \
+  SIM_DEFINE(function, label, params) {                                                   \
+    return call(number, Needs::needs, [&](Frame& f) -> CUresult { return __VA_ARGS__; }); \
   }
-#define SIM_ENTRY_AND_V2(name, needs, params, ...) \
-  SIM_ENTRY_IS(name, needs, params, __VA_ARGS__)   \
-  SIM_ENTRY_IS(name##_v2, needs, params, __VA_ARGS__)
+#define SIM_ENTRY_IS(name, needs, params, ...) \
+  SIM_ANSWER(sim_##name, #name, k_##name, needs, params, __VA_ARGS__)
+#define SIM_ENTRY_AND_V2(name, needs, params, ...)                    \
+  SIM_ANSWER(sim_##name, #name, k_##name, needs, params, __VA_ARGS__) \
+  SIM_ANSWER(sim_##name##_v2, #name "_v2", k_##name##_v2, needs, params, __VA_ARGS__)
 
 // The same with two doors, of the frame `f` and the `door`.
-#define SIM_THROUGH(name, number, per_thread, params, how, ...) \
-  SIM_ENTRY(name, params) {                                     \
-    const Door door{number, per_thread};                        \
-    return how {                                                \
-      return __VA_ARGS__;                                       \
-    });                                                         \
+#define SIM_THROUGH(function, label, number, per_thread, params, how, ...) \
+  SIM_DEFINE(function, label, params) {                                    \
+    const Door door{number, per_thread};                                   \
+    return how {                                                           \
+      return __VA_ARGS__;                                                  \
+    });                                                                    \
   }
-#define SIM_DOORS_IS(name, needs, params, ...)                             \
-  SIM_THROUGH(name, k_##name, false, params, SIM_DOOR(needs), __VA_ARGS__) \
-  SIM_THROUGH(name##_ptsz, k_##name##_ptsz, true, params, SIM_DOOR(needs), __VA_ARGS__)
-#define SIM_ON_STREAM(name, stream, params, ...)                               \
-  SIM_THROUGH(name, k_##name, false, params, SIM_DOOR_ON(stream), __VA_ARGS__) \
-  SIM_THROUGH(name##_ptsz, k_##name##_ptsz, true, params, SIM_DOOR_ON(stream), __VA_ARGS__)
+#define SIM_DOORS_IS(name, needs, params, ...)                                          \
+  SIM_THROUGH(sim_##name, #name, k_##name, false, params, SIM_DOOR(needs), __VA_ARGS__) \
+  SIM_THROUGH(sim_##name##_ptsz,                                                        \
+              #name "_ptsz",                                                            \
+              k_##name##_ptsz,                                                          \
+              true,                                                                     \
+              params,                                                                   \
+              SIM_DOOR(needs),                                                          \
+              __VA_ARGS__)
+#define SIM_ON_STREAM(name, stream, params, ...)                                            \
+  SIM_THROUGH(sim_##name, #name, k_##name, false, params, SIM_DOOR_ON(stream), __VA_ARGS__) \
+  SIM_THROUGH(sim_##name##_ptsz,                                                            \
+              #name "_ptsz",                                                                \
+              k_##name##_ptsz,                                                              \
+              true,                                                                         \
+              params,                                                                       \
+              SIM_DOOR_ON(stream),                                                          \
+              __VA_ARGS__)
 
 namespace custash::sim {
 

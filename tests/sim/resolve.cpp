@@ -7,14 +7,12 @@
 #include <cstring>
 #include <mutex>
 
-#define SIM_DECLARE_Ptsz(symbol)                    \
-  SIM_EXPORT void decl_##symbol() __asm__(#symbol); \
-  SIM_EXPORT void decl_##symbol##_ptsz() __asm__(#symbol "_ptsz");
-#define SIM_DECLARE_Ptds(symbol)                    \
-  SIM_EXPORT void decl_##symbol() __asm__(#symbol); \
-  SIM_EXPORT void decl_##symbol##_ptds() __asm__(#symbol "_ptds");
-#define SIM_DECLARE_One(symbol) SIM_EXPORT void decl_##symbol() __asm__(#symbol);
-#define POINT(base, symbol, since, doors, failure) SIM_DECLARE_##doors(symbol)
+#define SIM_DECLARE_One(function, label) SIM_EXPORT void function() __asm__(label);
+#define SIM_DECLARE_Ptsz(function, label) \
+  SIM_DECLARE_One(function, label) SIM_DECLARE_One(function##_ptsz, label "_ptsz")
+#define SIM_DECLARE_Ptds(function, label) \
+  SIM_DECLARE_One(function, label) SIM_DECLARE_One(function##_ptds, label "_ptds")
+#define POINT(base, symbol, since, doors, failure) SIM_DECLARE_##doors(decl_##symbol, #symbol)
 #define ALIAS(base, symbol, since)
 #include "tests/sim/entry_points.def"
 
@@ -43,27 +41,22 @@ constexpr Alias kAliases[] = {
 
 }  // namespace
 
-#define SIM_ROW_One(base, symbol, since, failure) \
-  {#base, #symbol, since, false, failure, address(decl_##symbol)},
-#define SIM_ROW_Ptsz(base, symbol, since, failure)                 \
-  {#base, #symbol, since, false, failure, address(decl_##symbol)}, \
-      {#base,                                                      \
-       #symbol "_ptsz",                                            \
-       since < 7000 ? 7000 : since,                                \
-       true,                                                       \
-       failure,                                                    \
-       address(decl_##symbol##_ptsz)},
-#define SIM_ROW_Ptds(base, symbol, since, failure)                 \
-  {#base, #symbol, since, false, failure, address(decl_##symbol)}, \
-      {#base,                                                      \
-       #symbol "_ptds",                                            \
-       since < 7000 ? 7000 : since,                                \
-       true,                                                       \
-       failure,                                                    \
-       address(decl_##symbol##_ptds)},
+#define SIM_ROW(base, name, since, per_thread, failure, function) \
+  {base, name, since, per_thread, failure, address(function)},
+#define SIM_ROW_OF_THREAD(base, name, since, failure, function) \
+  SIM_ROW(base, name, since < 7000 ? 7000 : since, true, failure, function)
+#define SIM_ROW_One(base, name, since, failure, function) \
+  SIM_ROW(base, name, since, false, failure, function)
+#define SIM_ROW_Ptsz(base, name, since, failure, function) \
+  SIM_ROW_One(base, name, since, failure, function)        \
+      SIM_ROW_OF_THREAD(base, name "_ptsz", since, failure, function##_ptsz)
+#define SIM_ROW_Ptds(base, name, since, failure, function) \
+  SIM_ROW_One(base, name, since, failure, function)        \
+      SIM_ROW_OF_THREAD(base, name "_ptds", since, failure, function##_ptds)
 
 const SymbolInfo kSymbolTable[kSymbols] = {
-#define POINT(base, symbol, since, doors, failure) SIM_ROW_##doors(base, symbol, since, failure)
+#define POINT(base, symbol, since, doors, failure) \
+  SIM_ROW_##doors(#base, #symbol, since, failure, decl_##symbol)
 #define ALIAS(base, symbol, since)
 #include "tests/sim/entry_points.def"
 };

@@ -2,18 +2,16 @@
 // Numbers and names of the driver entries, from entry_points.def.
 #pragma once
 
-#include "tests/sim/no_renames.hpp"
-
 #include <cstdint>
 
 namespace custash::sim {
 
 enum Symbol : std::uint16_t {
 
-#define SIM_ENUM_One(symbol) k_##symbol,
-#define SIM_ENUM_Ptsz(symbol) k_##symbol, k_##symbol##_ptsz,
-#define SIM_ENUM_Ptds(symbol) k_##symbol, k_##symbol##_ptds,
-#define POINT(base, symbol, since, doors, failure) SIM_ENUM_##doors(symbol)
+#define SIM_ENUM_One(number) number,
+#define SIM_ENUM_Ptsz(number) number, number##_ptsz,
+#define SIM_ENUM_Ptds(number) number, number##_ptds,
+#define POINT(base, symbol, since, doors, failure) SIM_ENUM_##doors(k_##symbol)
 #define ALIAS(base, symbol, since)
 #include "tests/sim/entry_points.def"
   kSymbols
