@@ -237,7 +237,7 @@ class Cost(Idle):
         actor.ok(f"alloc {20 * MIB}")
         self.assertIsNotNone(within(2, lambda: (wake_ups(actor.pid) or 0) > 0))
         counts = []
-        for _ in range(4):  # processes of other tests may ask it something
+        for _ in range(4):  # without a namespace, processes of other tests may ask it something
             time.sleep(1)
             before = wake_ups(actor.pid)
             time.sleep(4)
@@ -346,4 +346,6 @@ class FreeMemory(Idle):
         self.assertEqual(self.free(second), self.free(self.observer()))
 
 
-program.main()
+if __name__ == "__main__":
+    program.alone()
+    program.main()
