@@ -167,7 +167,7 @@ class Fetching(Scratch):
             (files / "examples/a.py").unlink()
             (files / "examples/a.py").symlink_to("/etc/passwd")
             self.assertFalse(fetch.is_there(program, files))
-            self.fetch({"examples/a.py": CONTENT}, **more)
+            program = self.fetch({"examples/a.py": CONTENT}, **more)  # an archive of another second has another SHA-256
             self.assertTrue(fetch.is_there(program, files))
 
     def test_wheels_are_those_that_were_checked(self):
