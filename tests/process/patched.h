@@ -16,7 +16,7 @@ struct patch {
   unsigned char old[kJump], jump[kJump];
 };
 
-/* Arm's processors keep instructions that they have read until they are told. */
+/* Arm processors may still run the instructions that they fetched before the write. */
 static inline void write_code(const struct patch* patch, const unsigned char* code) {
   memcpy(patch->at, code, kJump);
   __builtin___clear_cache((char*)patch->at, (char*)patch->at + kJump);

@@ -30,8 +30,8 @@ class Door {
 
   virtual CUresult free(Address address) { return cuMemFree(address); }
 
-  // Bare, stream-ordered memory comes fresh from cuMemAlloc and goes back at the end: so
-  // nothing but the program itself brings operations into an order.
+  // Without custash, stream-ordered memory comes fresh from cuMemAlloc and is released at the
+  // end, so only the program itself puts operations in an order.
   virtual CUresult malloc_async(CUcontext, CUstream, Bytes bytes, Address* out) {
     return alloc(bytes, out);
   }
