@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define CUSTASH_VERSION_MAJOR 0
-#define CUSTASH_VERSION_MINOR 1
+#define CUSTASH_VERSION_MINOR 2
 #define CUSTASH_VERSION_PATCH 0
 #define CUSTASH_VERSION \
   (CUSTASH_VERSION_MAJOR * 10000 + CUSTASH_VERSION_MINOR * 100 + CUSTASH_VERSION_PATCH)
@@ -357,7 +357,7 @@ CUSTASH_API custash_status_t custash_leaks_text(char* text, size_t* size);
 /* ---- About the library. Work in every state of the process.
  * ------------------------------------ */
 
-/* CUSTASH_VERSION of the library in use: 100 is 0.1.0. */
+/* CUSTASH_VERSION of the library in use: 200 is 0.2.0. */
 CUSTASH_API int custash_version(void);
 
 /* "CUSTASH_ERROR_OUT_OF_MEMORY"; "CUSTASH_ERROR_UNKNOWN" for a number that is no status. */

@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
 CMAKE = """
 cmake_minimum_required(VERSION 3.24)
 project(consumer C CXX)
-find_package(custash 0.1 REQUIRED)
+find_package(custash 0.2 REQUIRED)
 find_library(CUDA cuda PATHS ${DRIVER} NO_DEFAULT_PATH REQUIRED)
 add_executable(linked consumer.c)
 target_link_libraries(linked PRIVATE custash::custash ${CUDA})
@@ -193,10 +193,10 @@ class Install(Installed):
         self.assertEqual(self.succeed(str(there / "preloaded"), LD_PRELOAD=library), "pinned 1000\n")
         wrong = self.root / "wrong"
         wrong.mkdir()
-        (wrong / "CMakeLists.txt").write_text(CMAKE.replace("custash 0.1", "custash 0.2"))
+        (wrong / "CMakeLists.txt").write_text(CMAKE.replace("custash 0.2", "custash 0.3"))
         done = execute("cmake", "-S", wrong, "-B", wrong / "b", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("version: 0.1.0", done.stderr)
+        self.assertIn("version: 0.2.0", done.stderr)
 
     def test_the_command_finds_the_library_beside_it(self):
         out = self.built(self.prefix / "bin/custash", "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"')

@@ -144,7 +144,7 @@ class Page(InOneFolder):
         tiles = self.text(".tiles")
         self.assertIn(f"{size_text(self.whole.used)}in use at the snapshot, of 80 GiB", tiles)
         self.assertIn(f"{size_text(self.whole.peak)}in use at its peak", tiles)  # as on the chart below
-        self.assertIn("UTC; custash 0.1.0", self.text("#program"))
+        self.assertIn("UTC; custash 0.2.0", self.text("#program"))
         self.assertEqual(sorted(row[2] for row in self.all_rows("call sites at the peak")), self.sizes(self.whole.at_peak))
         self.assertEqual(sorted(row[1] for row in self.all_rows("all call sites")), sorted(str(n) for n in self.whole.calls.values()))
         self.assertIn("peak " + size_text(self.whole.peak), self.text("svg.chart"))

@@ -46,7 +46,7 @@ Report report_of(const CommandOptions& options,
                  const Comparison& comparison,
                  const std::string& date);
 
-// Of custash: "0.1.0".
+// Of custash: "0.2.0".
 std::string version_text();
 
 // The row's values in a unit that suits them: "1.234 s", "87.0 ms", "1.20 GiB".

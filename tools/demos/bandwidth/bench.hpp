@@ -50,7 +50,7 @@ std::string text_of(const Outcome& outcome);
 std::string json_of(const Outcome& outcome);
 std::string plot_of(const Outcome& outcome);  // SVG
 
-// "NVIDIA H200, driver 13.0, under custash 0.1.0, medians of 11".
+// "NVIDIA H200, driver 13.0, under custash 0.2.0, medians of 11".
 std::string title_of(const Outcome& outcome);
 
 }  // namespace custash::bandwidth
