@@ -102,7 +102,7 @@ class Program:
                  sum(site["allocations"] for site in self.sites.values()), "num_device_alloc": len(segments), "num_device_free": 0, "num_ooms": 0,
                  "custash.free_bytes": free, "custash.largest_free_block": max([each[1] for each in pieces if each[3] == "free"], default=0),
                  "custash.limbo_bytes": 0, "custash.fragmentation": 250, "custash.num_stalls_avoided": 5}
-        return {"format": "custash snapshot 1", "version": 100, "pid": 4711, "program": self.name, "time_us": self.time, "host_stats": {},
+        return {"format": "custash snapshot 1", "version": 200, "pid": 4711, "program": self.name, "time_us": self.time, "host_stats": {},
                 "devices": [{"device": 0, "stats": stats, "segments": segments}],
                 "history": {"on": True, "depth": 16, "since_us": 1, "events_seen": len(self.events), "events_lost": 0, "stacks_lost": 0,
                             "tracked": [{"bytes": self.used, "peak_bytes": self.peak, "lifetimes_up_to_ns": {"1024": 3, "65536": 9}}],
