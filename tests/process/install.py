@@ -3,6 +3,7 @@
 the installed command, the shells, the manual page, the Python module. tests/setup/packages.py has what tools/package builds."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import program
 from program import PATHS, Case
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+VERSION = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1]
 CONSUMER = """
 #include <custash.h>
 #include <stdio.h>
@@ -78,7 +80,7 @@ int main(int argc, char **argv) {
 CMAKE = """
 cmake_minimum_required(VERSION 3.24)
 project(consumer C CXX)
-find_package(custash 0.2 REQUIRED)
+find_package(custash ${WANTED} REQUIRED)
 find_library(CUDA cuda PATHS ${DRIVER} NO_DEFAULT_PATH REQUIRED)
 add_executable(linked consumer.c)
 target_link_libraries(linked PRIVATE custash::custash ${CUDA})
@@ -183,7 +185,7 @@ class Install(Installed):
             self.skipTest("no cmake")
         there = self.root / "cmake"
         self.built("cmake", "-S", self.root, "-B", there, f"-DCMAKE_PREFIX_PATH={self.prefix}",
-                   f"-DDRIVER={self.root}", f"-DRUNTIME={self.cudart or ''}")
+                   f"-DDRIVER={self.root}", f"-DRUNTIME={self.cudart or ''}", f"-DWANTED={VERSION.rpartition('.')[0]}")
         self.built("cmake", "--build", there)
         self.serves(there / "linked")
         if self.cudart:
@@ -191,12 +193,9 @@ class Install(Installed):
         library = (there / "library").read_text()
         self.assertTrue(os.path.samefile(library, self.libdir / "libcustash.so"), library)
         self.assertEqual(self.succeed(str(there / "preloaded"), LD_PRELOAD=library), "pinned 1000\n")
-        wrong = self.root / "wrong"
-        wrong.mkdir()
-        (wrong / "CMakeLists.txt").write_text(CMAKE.replace("custash 0.2", "custash 0.3"))
-        done = execute("cmake", "-S", wrong, "-B", wrong / "b", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        done = execute("cmake", "-S", self.root, "-B", self.root / "wrong", f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DWANTED=99.0")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("version: 0.2.0", done.stderr)
+        self.assertIn(f"version: {VERSION}", done.stderr)
 
     def test_the_command_finds_the_library_beside_it(self):
         out = self.built(self.prefix / "bin/custash", "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"')

@@ -24,6 +24,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
+VERSION = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1]
 OFFLINE = ("--no-build-isolation", "--no-index", "--no-deps")
 MODULES = {"__init__", "__main__", "_command", "_cupy", "_library", "_rmm", "_torch", "_torch_pools", "numba_manager"}
 HEADERS = {"custash.h", "custash.hpp", "custash_calls.hpp", "custash_resource.hpp", "custash_thrust.hpp"}
@@ -101,7 +102,8 @@ class Ways(unittest.TestCase):
         env = {**os.environ, "PKG_CONFIG_PATH": str(libdir / "pkgconfig")}
         flags = built("pkg-config", "--static", "--cflags", "--libs", "custash-check", "custash", env=env).split()
         built("cc", source, "-o", self.folder / "linked", *flags)
-        self.assertEqual(built(self.folder / "linked", env=simulated()), "100\n")
+        major, minor, patch = map(int, VERSION.split("."))
+        self.assertEqual(built(self.folder / "linked", env=simulated()), f"{major * 10000 + minor * 100 + patch}\n")
         self.assertIn("custash_open_checks", built("nm", self.folder / "linked"))
 
 
@@ -279,10 +281,9 @@ class Simulator(Ways):
 
 class Versions(unittest.TestCase):
     def test_the_recipes_have_the_version_of_the_project(self):
-        version = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1]
         recipe = (ROOT / "tools/packaging/conda/recipe.yaml").read_text()
-        self.assertIn(f'version: "{version}"', recipe)
-        self.assertTrue((ROOT / "tools/packaging/debian/changelog").read_text().startswith(f"custash ({version}-"))
+        self.assertIn(f'version: "{VERSION}"', recipe)
+        self.assertTrue((ROOT / "tools/packaging/debian/changelog").read_text().startswith(f"custash ({VERSION}-"))
 
 
 def main():
