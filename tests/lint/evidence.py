@@ -23,8 +23,9 @@ FORMAT = "custash evidence 1"
 SKIPS = 1
 HEAD = """# Evidence
 
-This page lists what has never run on hardware, and then the latest result of each suite on each
-kind of machine. `tests/lint/evidence.py` writes it from [evidence.json](evidence.json), and
+This page lists what has never run on hardware, and then the latest result that was entered of each
+suite on each kind of machine. Parts of the suite for GPUs that have no row ran before there was
+this page. `tests/lint/evidence.py` writes it from [evidence.json](evidence.json), and
 [testing.md](testing.md#evidence) says how to add results.
 
 ## Never run on hardware
@@ -35,10 +36,10 @@ kind of machine. `tests/lint/evidence.py` writes it from [evidence.json](evidenc
 RAN = """
 ## What ran
 
-On the simulator the columns count Meson tests, in new rows of a GPU the programs of one part of
-`tests/gpu/everything.py`, and in rows that were entered from older reports the checks of the last
-column. Age is the number of commits between a row and the newest one. A commit after *before*
-reported the result; the tested one is earlier and was not recorded.
+For the simulator the columns count Meson tests; for a GPU, the programs of one part of
+`tests/gpu/everything.py`, and in older rows the checks named in the last column. Age is the number
+of commits between a row and the newest one. *before X*: the commit tested was not recorded, and X
+reported the result.
 
 | suite | machine | driver | commit | age | passed | failed | skipped | what it showed |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
