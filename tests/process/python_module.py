@@ -128,8 +128,8 @@ class PythonModule(Case):
                             **({} if preload else {"CUSTASH_LIBRARY": PATHS.library}), **more)
 
     def test_numbers_and_controls(self):
-        self.assertRegex(self.python(NUMBERS, True), r"^True \(0, 1, 0\)")
-        self.assertRegex(self.python(NUMBERS, False), r"^False \(0, 1, 0\)")
+        self.assertRegex(self.python(NUMBERS, True), r"^True \(\d+, \d+, \d+\)")
+        self.assertRegex(self.python(NUMBERS, False), r"^False \(\d+, \d+, \d+\)")
 
     def test_the_texts_of_a_process_that_does_not_answer(self):
         text = "import custash\na = custash.malloc(5000)\nassert 'Allocated memory' in custash.memory_summary(0)\n" \
