@@ -24,9 +24,9 @@ SKIPS = 1
 HEAD = """# Evidence
 
 This page lists what has never run on hardware, and then the latest result that was entered of each
-suite on each kind of machine. Parts of the suite for GPUs that have no row ran before there was
-this page. `tests/lint/evidence.py` writes it from [evidence.json](evidence.json), and
-[testing.md](testing.md#evidence) says how to add results.
+suite on each kind of machine. A part without a row has no entered result. `tests/lint/evidence.py`
+writes it from [evidence.json](evidence.json), and [testing.md](testing.md#evidence) says how to add
+results.
 
 ## Never run on hardware
 

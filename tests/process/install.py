@@ -3,7 +3,6 @@
 the installed command, the shells, the manual page, the Python module. tests/setup/packages.py has what tools/package builds."""
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import program
 from program import PATHS, Case
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VERSION = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1]
 CONSUMER = """
 #include <custash.h>
 #include <stdio.h>
@@ -36,7 +34,7 @@ int main(void) {
   if (cuMemAlloc_v2(&memory, 5000) || custash_malloc(&other, 0, 100)) return 2;
   if (custash_allocated_bytes(0, &bytes) || bytes.current < 5100) return 3;
   if (cuMemFree_v2(memory) || custash_free(other)) return 4;
-  printf("served %d\\n", custash_version() == CUSTASH_VERSION);
+  printf("served %d\\n", custash_version());
   return 0;
 }
 """
@@ -130,7 +128,7 @@ class Installed(Case):
 class Install(Installed):
     def serves(self, consumer):
         """The program's calls come to custash, and those of libraries that it loads would, too."""
-        self.assertEqual(self.succeed(str(consumer), preload=False), "served 1\n")
+        self.assertEqual(self.succeed(str(consumer), preload=False), f"served {int('%d%02d%02d' % program.VERSION)}\n")
         self.assertRegex(self.built("nm", "-D", "--defined-only", consumer), r"\bT cuMemFree_v2\b")
 
     def flags(self, *names):
@@ -185,7 +183,7 @@ class Install(Installed):
             self.skipTest("no cmake")
         there = self.root / "cmake"
         self.built("cmake", "-S", self.root, "-B", there, f"-DCMAKE_PREFIX_PATH={self.prefix}",
-                   f"-DDRIVER={self.root}", f"-DRUNTIME={self.cudart or ''}", f"-DWANTED={VERSION.rpartition('.')[0]}")
+                   f"-DDRIVER={self.root}", f"-DRUNTIME={self.cudart or ''}", "-DWANTED=%d.%d" % program.VERSION[:2])
         self.built("cmake", "--build", there)
         self.serves(there / "linked")
         if self.cudart:
@@ -195,7 +193,7 @@ class Install(Installed):
         self.assertEqual(self.succeed(str(there / "preloaded"), LD_PRELOAD=library), "pinned 1000\n")
         done = execute("cmake", "-S", self.root, "-B", self.root / "wrong", f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DWANTED=99.0")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn(f"version: {VERSION}", done.stderr)
+        self.assertIn("version: %d.%d.%d" % program.VERSION, done.stderr)
 
     def test_the_command_finds_the_library_beside_it(self):
         out = self.built(self.prefix / "bin/custash", "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"')
@@ -223,7 +221,7 @@ class Install(Installed):
         env = program.environment(False, PYTHONPATH=str(where.parents[1]), PYTHONDONTWRITEBYTECODE="1",
                                   CUSTASH_LIBRARY=str(self.libdir / "libcustash.so"))
         self.assertEqual(self.built(sys.executable, "-c", "import custash; print(custash.version())", env=env),
-                         f"{tuple(map(int, VERSION.split('.')))}\n")
+                         f"{program.VERSION}\n")
 
 
 class Shells(Installed):
