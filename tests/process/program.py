@@ -14,7 +14,7 @@ import unittest
 
 from emulated import leave_out
 
-VERSION = tuple(map(int, re.search(r"version: '(\d+)\.(\d+)\.(\d+)'", (pathlib.Path(__file__).parents[2] / "meson.build").read_text()).groups()))
+VERSION = tuple(map(int, re.search(r"version: '(\d+)\.(\d+)\.(\d+)'", (pathlib.Path(__file__).resolve().parents[2] / "meson.build").read_text()).groups()))
 PATHS = argparse.Namespace(library="", programs="", driver="", runtime="", command="", build="", schema="")
 
 
